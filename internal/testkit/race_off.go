@@ -1,0 +1,6 @@
+//go:build !race
+
+package testkit
+
+// raceFlag is empty: these tests run without the race detector.
+const raceFlag = ""
