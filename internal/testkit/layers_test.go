@@ -44,6 +44,7 @@ var (
 		"cmd":         append([]string{"client"}, edges...),
 		"testkit":     nil,
 		"deploy":      nil,
+		"e2e":         nil, // tests only
 	}
 )
 

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+
+	"vobo/internal/approval"
+	"vobo/internal/fault"
+)
+
+// callerKey is where a request's caller stands in its context.
+type callerKey struct{}
+
+// open marks operations that need no caller: the URL is the capability.
+const open = "open"
+
+func callerOf(ctx context.Context) approval.Caller {
+	c, _ := ctx.Value(callerKey{}).(approval.Caller)
+	return c
+}
+
+// harden puts the headers that every answer of the API carries, and takes bodies as JSON only.
+func (a *API) harden(ctx huma.Context, next func(huma.Context)) {
+	ctx.SetHeader("Cache-Control", "no-store")
+	ctx.SetHeader("X-Content-Type-Options", "nosniff")
+	ctx.SetHeader("Referrer-Policy", "no-referrer")
+	ctx.SetHeader("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if kind := ctx.Header("Content-Type"); kind != "" && hasBody(ctx.Method()) {
+		base, _, _ := strings.Cut(kind, ";")
+		base = strings.ToLower(strings.TrimSpace(base))
+		if !slices.Contains(ctx.Operation().Tags, "definitions") && base != "application/json" {
+			a.write(ctx, fault.New(fault.Unsupported, "Send JSON with Content-Type: application/json."))
+			return
+		}
+	}
+	if coding := ctx.Header("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		a.write(ctx, fault.New(fault.Unsupported, "Send the body as it is, without Content-Encoding."))
+		return
+	}
+	next(ctx)
+}
+
+func hasBody(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodDelete || method == http.MethodPatch
+}
+
+// authenticate establishes who calls: an API key, or a person's session.
+func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
+	if ctx.Operation().Metadata[open] == true {
+		next(ctx)
+		return
+	}
+	c, err := a.identify(ctx)
+	if err != nil {
+		a.write(ctx, err)
+		return
+	}
+	e := humaecho.Unwrap(ctx)
+	c.IP, c.UserAgent = e.RealIP(), e.Request().UserAgent()
+	next(huma.WithValue(ctx, callerKey{}, c))
+}
+
+func (a *API) identify(ctx huma.Context) (approval.Caller, error) {
+	if h := ctx.Header("Authorization"); h != "" {
+		scheme, key, _ := strings.Cut(h, " ")
+		if !strings.EqualFold(scheme, "bearer") {
+			return approval.Caller{}, fault.New(fault.Unauthorized, "Use Authorization: Bearer and an API key.")
+		}
+		return a.svc.AuthenticateKey(ctx.Context(), strings.TrimSpace(key), ctx.Header("On-Behalf-Of"))
+	}
+	request := humaecho.Unwrap(ctx).Request()
+	for _, name := range []string{"__Host-" + SessionCookie, "__Secure-" + SessionCookie, SessionCookie} {
+		cookie, err := request.Cookie(name)
+		if err != nil {
+			continue
+		}
+		if err := a.csrf.Check(request); err != nil {
+			return approval.Caller{}, fault.New(fault.Forbidden, "This request came from another site.")
+		}
+		c, token, err := a.svc.Session(ctx.Context(), cookie.Value)
+		if err == nil && hasBody(ctx.Method()) && ctx.Header("X-Csrf-Token") != token {
+			return c, fault.New(fault.Forbidden, "The X-CSRF-Token header is missing or old: load the page again.")
+		}
+		return c, err
+	}
+	return approval.Caller{}, fault.New(fault.Unauthorized, "Who is calling is not known. Send an API key (Authorization: Bearer vobo_…) or log in.")
+}

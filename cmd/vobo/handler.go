@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"vobo/api"
+	"vobo/internal/approval"
+	"vobo/web"
+)
+
+// newHandler puts api and web behind one address, below the base URL's path.
+func newHandler(svc *approval.Service, cfg settings, o appOptions, log *slog.Logger) (http.Handler, error) {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.IPExtractor = clientAddress(cfg.TrustedProxies)
+	e.Use(knowClient, accessLog(log), recoverPanic(log))
+	mailbox := web.MailboxOff
+	switch {
+	case o.demo:
+		mailbox = web.MailboxLoopback
+	case cfg.SMTPURL == "":
+		mailbox = web.MailboxAdmins
+	}
+	webConfig := web.Config{BaseURL: cfg.BaseURL, Demo: o.demo, Mailbox: mailbox, Log: log, Now: time.Now, Zone: time.Local}
+	if err := api.Register(e, svc, api.Config{BaseURL: cfg.BaseURL, Version: version(), Log: log}); err != nil {
+		return nil, err
+	}
+	if err := web.Register(e, svc, webConfig); err != nil {
+		return nil, err
+	}
+	return below(cfg.basePath(), e), nil
+}
+
+// below serves h under a path prefix.
+func below(prefix string, h http.Handler) http.Handler {
+	if prefix == "" {
+		return h
+	}
+	return http.StripPrefix(prefix, h)
+}
+
+// clientAddress is the peer, or what a trusted proxy says of it.
+func clientAddress(trusted []string) echo.IPExtractor {
+	if len(trusted) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, t := range trusted {
+		if p, err := netip.ParsePrefix(t); err == nil {
+			options = append(options, echo.TrustIPRange(ipNet(p)))
+		}
+	}
+	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// knowClient puts the client's address and agent into the request's context.
+func knowClient(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		client := approval.Client{IP: c.RealIP(), UserAgent: r.UserAgent()}
+		c.SetRequest(r.WithContext(approval.WithClient(r.Context(), client)))
+		return next(c)
+	}
+}
+
+// accessLog writes one line per request at debug level; tokens are left out of the path.
+func accessLog(log *slog.Logger) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if !log.Enabled(c.Request().Context(), slog.LevelDebug) {
+				return next(c)
+			}
+			began := time.Now()
+			err := next(c)
+			if err != nil {
+				c.Error(err)
+			}
+			log.Debug("request", "method", c.Request().Method, "path", redactPath(c.Request().URL), "status", c.Response().Status,
+				"ms", time.Since(began).Milliseconds(), "ip", c.RealIP())
+			return nil
+		}
+	}
+}
+
+// redactPath leaves secrets out of a path: decision links, callbacks and login links.
+func redactPath(u *url.URL) string {
+	path := u.EscapedPath()
+	for _, prefix := range []string{"/a/", "/v1/callbacks/", "/login/"} {
+		if rest, ok := strings.CutPrefix(path, prefix); ok && rest != "" {
+			return prefix + "[token]"
+		}
+	}
+	return path
+}
+
+// recoverPanic turns a handler's panic into a 500 whose cause is only in the log.
+func recoverPanic(log *slog.Logger) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) (err error) {
+			defer func() {
+				if v := recover(); v != nil && v != http.ErrAbortHandler {
+					log.Log(context.Background(), slog.LevelError, "a handler panicked", "path", redactPath(c.Request().URL), "panic", v, "stack", stack())
+					err = echo.NewHTTPError(http.StatusInternalServerError)
+				} else if v != nil {
+					panic(v)
+				}
+			}()
+			return next(c)
+		}
+	}
+}

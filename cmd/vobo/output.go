@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// printJSON writes v, indented on a terminal.
+func printJSON(c *console, v any) error {
+	e := json.NewEncoder(c.out)
+	e.SetEscapeHTML(false)
+	if c.terminal {
+		e.SetIndent("", "  ")
+	}
+	return e.Encode(v)
+}
+
+// printTable writes aligned columns; control characters of what others wrote are left out.
+func printTable(c *console, rows [][]string) error {
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = plain(row[i])
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	return w.Flush()
+}
+
+// plain takes control characters out of text for a terminal.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// ago writes a time relative to now: "3 hours ago", "in 2 days".
+func ago(t, now time.Time) string {
+	d := now.Sub(t)
+	future := d < 0
+	if future {
+		d = -d
+	}
+	var text string
+	switch {
+	case d < time.Minute:
+		text = plural(int(d.Seconds()), "second")
+	case d < time.Hour:
+		text = plural(int(d.Minutes()), "minute")
+	case d < 48*time.Hour:
+		text = plural(int(d.Hours()), "hour")
+	default:
+		text = plural(int(d.Hours()/24), "day")
+	}
+	if future {
+		return "in " + text
+	}
+	return text + " ago"
+}
+
+func plural(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}

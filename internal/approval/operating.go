@@ -1,0 +1,101 @@
+package approval
+
+import (
+	"context"
+
+	"vobo/internal/fault"
+	"vobo/internal/fsm"
+	"vobo/internal/store"
+)
+
+// ResolveRequest is what a person found out about an effect.
+type ResolveRequest struct {
+	Outcome string // succeeded | failed
+	Result  any
+	Reason  string
+}
+
+// effect reads one effect by its public id. Fault not-found.
+func (s *Service) effect(ctx context.Context, id string) (*store.EffectInfo, error) {
+	instance, _, err := ParseID(id)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.store.Effects(ctx, store.EffectFilter{ID: id, Instance: instance}, store.Paging{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Items) == 0 {
+		return nil, fault.New(fault.NotFound, "There is no such effect, or it is not yours to read.")
+	}
+	return &page.Items[0], nil
+}
+
+// RetryEffect tries a dead or unknown effect again, once per call. Operators only.
+// Faults: conflict where it is neither dead nor unknown.
+func (s *Service) RetryEffect(ctx context.Context, c Caller, id, reason string, idem Idempotency) (*EffectView, error) {
+	return s.onEffect(ctx, c, id, reason, idem, "try an effect again", func(ev *fsm.Event, e *store.EffectInfo) {
+		ev.Kind, ev.Effect = fsm.KindRetryEffect, &e.EffectID
+	})
+}
+
+// ResolveEffect records what a person found out about a dead or unknown effect: it
+// happened (with a result), or it is given up. Operators only.
+func (s *Service) ResolveEffect(ctx context.Context, c Caller, id string, r ResolveRequest, idem Idempotency) (*EffectView, error) {
+	var status fsm.EffectStatus
+	switch r.Outcome {
+	case "succeeded":
+		status = fsm.EffectSucceeded
+	case "failed":
+		status = fsm.EffectDead
+	default:
+		return nil, fault.New(fault.InvalidInput, "Say what became of the effect.").With(
+			fault.Field{Pointer: "/outcome", Detail: "Use succeeded or failed."})
+	}
+	return s.onEffect(ctx, c, id, r.Reason, idem, "resolve an effect", func(ev *fsm.Event, e *store.EffectInfo) {
+		ev.Kind = fsm.KindEffectResult
+		ev.Result = &fsm.ResultEvent{Effect: e.EffectID, Status: status, Result: r.Result, Resolved: true,
+			Outcome: "resolved", Detail: r.Reason}
+	})
+}
+
+func (s *Service) onEffect(ctx context.Context, c Caller, id, reason string, idem Idempotency, what string,
+	set func(*fsm.Event, *store.EffectInfo)) (*EffectView, error) {
+	e, err := s.effect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.readable(ctx, c, e.Instance); err != nil {
+		return nil, err
+	}
+	if err := operatorOnly(c, what); err != nil {
+		return nil, err
+	}
+	if err := checkReason(reason); err != nil {
+		return nil, err
+	}
+	if _, err := s.operate(ctx, c, e.Instance, reason, idem, func(ev *fsm.Event) { set(ev, e) }); err != nil {
+		return nil, err
+	}
+	if e, err = s.effect(ctx, id); err != nil {
+		return nil, err
+	}
+	v := s.effectView(e)
+	return &v, nil
+}
+
+// checkRing tells whether the database knows this process's key ring.
+func (s *Service) checkRing(ctx context.Context) error {
+	known, err := s.store.Ring(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range known {
+		for _, f := range s.cfg.Ring.Ring().Fingerprints() {
+			if k.Kid == f.Kid && string(k.SHA256) == string(f.SHA256[:]) {
+				return nil
+			}
+		}
+	}
+	return fault.New(fault.Unavailable, "The database does not know this key ring.")
+}

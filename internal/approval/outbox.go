@@ -1,0 +1,303 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"vobo/internal/deliver"
+	"vobo/internal/fault"
+	"vobo/internal/fsm"
+	"vobo/internal/store"
+)
+
+const (
+	lease        = 60 * time.Second // longer than the longest attempt
+	senders      = 32               // attempts under way at once
+	perHost      = 6                // of them to one host
+	notifyTopic  = "effects"
+	unsentReason = "The service that was sending stopped before it could record an answer."
+)
+
+// outbox sends what commits queued: leases, attempts, results. Each attempt is
+// committed as started before it dials and as ended after.
+type outbox struct {
+	s     *Service
+	slots chan struct{}
+	woken chan struct{} // capacity 1: something may be due
+	told  chan struct{} // capacity 1: other replicas should look
+
+	mu      sync.Mutex
+	hosts   map[string]int
+	running map[string]store.ClaimedEffect
+	closed  bool
+
+	work   sync.WaitGroup
+	cancel context.CancelFunc
+	ctx    context.Context // of attempts under way: ends when the stop's grace does
+}
+
+func newOutbox(s *Service) *outbox {
+	o := &outbox{s: s, slots: make(chan struct{}, senders), woken: make(chan struct{}, 1), told: make(chan struct{}, 1),
+		hosts: map[string]int{}, running: map[string]store.ClaimedEffect{}}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	return o
+}
+
+// wake says that effects were committed.
+func (o *outbox) wake() {
+	for _, c := range []chan struct{}{o.woken, o.told} {
+		select {
+		case c <- struct{}{}:
+		default: // a wake-up is waiting already
+		}
+	}
+}
+
+// start tells other replicas of new effects, coalesced, on a connection of its own.
+func (o *outbox) start() {
+	o.work.Go(func() {
+		for {
+			select {
+			case <-o.ctx.Done():
+				return
+			case <-o.told:
+				if err := o.s.store.Notify(o.ctx, notifyTopic); err != nil && o.ctx.Err() == nil {
+					o.s.log.Debug("other replicas could not be told of new effects; they will look by themselves", "error", err)
+				}
+			}
+		}
+	})
+}
+
+// stop starts nothing new, waits for attempts under way until ctx ends, and gives
+// back what was not started.
+func (o *outbox) stop(ctx context.Context) error {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	free := make(chan struct{})
+	go func() {
+		for range senders {
+			o.slots <- struct{}{}
+		}
+		close(free)
+	}()
+	var err error
+	select {
+	case <-free:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	o.cancel()
+	o.work.Wait()
+	return err
+}
+
+// Woken is signalled when effects were committed here.
+func (s *Service) Woken() <-chan struct{} { return s.outbox.woken }
+
+// Wake looks for due effects soon; another replica said that there are some.
+func (s *Service) Wake() {
+	select {
+	case s.outbox.woken <- struct{}{}:
+	default:
+	}
+}
+
+// DispatchOnce leases what is due, as far as there are free senders, and sends it in
+// the background. It returns how many effects it took.
+func (s *Service) DispatchOnce(ctx context.Context) (int, error) {
+	o := s.outbox
+	o.mu.Lock()
+	closed := o.closed
+	o.mu.Unlock()
+	free := senders - len(o.slots)
+	if free <= 0 || closed {
+		return 0, nil
+	}
+	claimed, err := s.store.ClaimEffects(ctx, free, lease)
+	if err != nil {
+		return 0, err
+	}
+	var back []store.ClaimedEffect
+	for _, e := range claimed {
+		if !o.take(e) {
+			back = append(back, e)
+			continue
+		}
+		o.work.Go(func() { o.send(e) })
+	}
+	if len(back) > 0 {
+		if err := s.store.ReleaseEffects(ctx, back); err != nil {
+			return len(claimed) - len(back), err
+		}
+	}
+	return len(claimed) - len(back), nil
+}
+
+// take books a sender and a place at the effect's host; false where there is none.
+func (o *outbox) take(e store.ClaimedEffect) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	host := hostOf(&e)
+	if o.closed || (host != "" && o.hosts[host] >= perHost) {
+		return false
+	}
+	select {
+	case o.slots <- struct{}{}:
+	default:
+		return false
+	}
+	o.hosts[host]++
+	o.running[e.Key] = e
+	return true
+}
+
+func (o *outbox) give(e store.ClaimedEffect) {
+	o.mu.Lock()
+	host := hostOf(&e)
+	if o.hosts[host]--; o.hosts[host] <= 0 {
+		delete(o.hosts, host)
+	}
+	delete(o.running, e.Key)
+	o.mu.Unlock()
+	<-o.slots
+	o.s.Wake()
+}
+
+// hostOf is the host a webhook goes to; "" for mails.
+func hostOf(e *store.ClaimedEffect) string {
+	f, err := thaw(e.Request)
+	if err != nil || f.Webhook == nil {
+		return ""
+	}
+	u, err := url.Parse(f.Webhook.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// send makes one attempt and records its end.
+func (o *outbox) send(e store.ClaimedEffect) {
+	defer o.give(e)
+	ctx, cancel := context.WithTimeout(o.ctx, lease-5*time.Second)
+	defer cancel()
+	request, problem := o.s.build(&e)
+	if !e.Started {
+		ours, err := o.s.store.StartAttempt(ctx, &e)
+		if err != nil || !ours {
+			o.s.log.Warn("an attempt could not be started; it will be taken again", "effect", e.Key, "error", err)
+			return
+		}
+	}
+	var out deliver.Outcome
+	if problem != nil {
+		out = deliver.Outcome{Class: deliver.Permanent, Detail: problem.Error()}
+	} else {
+		out = request(ctx)
+	}
+	o.record(e, out)
+}
+
+// record writes the end of an attempt. It must not be cut short by a stop: the
+// database is asked until it answers or the lease is over.
+func (o *outbox) record(e store.ClaimedEffect, out deliver.Outcome) {
+	ctx, cancel := context.WithTimeout(context.Background(), lease)
+	defer cancel()
+	res, err := o.s.ended(ctx, &e, out)
+	for try := 0; err == nil; try++ {
+		err = o.s.finish(ctx, &e, res)
+		if err == nil || fault.CodeOf(err) != fault.Unavailable || try >= singleTries {
+			break
+		}
+		if !o.s.committer.pause(ctx, try+3) {
+			break
+		}
+		err = nil
+	}
+	if err != nil {
+		o.s.log.Error("the end of an attempt could not be recorded", "effect", e.Key, "outcome", string(out.Class), "error", err)
+	}
+	o.s.metrics.attempt(e.Kind, string(out.Class))
+}
+
+// ended turns the outcome of an attempt into the effect's next status.
+func (s *Service) ended(ctx context.Context, e *store.ClaimedEffect, out deliver.Outcome) (fsm.ResultEvent, error) {
+	r := fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt,
+		Outcome: string(out.Class), Detail: out.Detail, HTTP: out.Status}
+	switch out.Class {
+	case deliver.Success:
+		r.Status, r.Result = fsm.EffectSucceeded, decodeAnswer(out.Body)
+	case deliver.Permanent:
+		r.Status = fsm.EffectDead
+	case deliver.Unknown:
+		r.Status = fsm.EffectUnknown
+	default:
+		return s.retryLater(ctx, e, out, r)
+	}
+	return r, nil
+}
+
+func (s *Service) retryLater(ctx context.Context, e *store.ClaimedEffect, out deliver.Outcome, r fsm.ResultEvent) (fsm.ResultEvent, error) {
+	if e.Attempt >= e.Attempts {
+		r.Status = fsm.EffectDead
+		if e.UnknownBefore || unanswered(out) {
+			r.Status = fsm.EffectUnknown
+		}
+		return r, nil
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return r, err
+	}
+	next := now.Add(deliver.Backoff(e.Attempt, e.First, e.Max, rand.Float64(), out.RetryAfter))
+	r.Status, r.NextAt = fsm.EffectRetrying, &next
+	return r, nil
+}
+
+// finish writes the end of an attempt: as an event where the instance must hear of
+// it, else as a plain fenced write.
+func (s *Service) finish(ctx context.Context, e *store.ClaimedEffect, r fsm.ResultEvent) error {
+	d, err := s.planner.Definition(ctx, e.Definition, e.Version)
+	if err != nil {
+		return err
+	}
+	if !instanceHears(d.Effect(e.Name), e, r.Status) {
+		_, err := s.store.FinishAttempts(ctx, []store.Finish{{Instance: e.Instance, ResultEvent: r}})
+		return err
+	}
+	ev, err := s.newEvent(fsm.KindEffectResult, e.Instance)
+	if err != nil {
+		return err
+	}
+	ev.Actor = fsm.Actor{Kind: fsm.ActorEffect, ID: "effect:" + e.Name}
+	ev.Assurance, ev.Result = fsm.ByEngine, &r
+	_, err = s.fire(ctx, &store.Job{Event: ev})
+	if fault.CodeOf(err) == fault.Conflict { // the lease was lost or a person resolved it: theirs counts
+		s.log.Info("a late end of an attempt was dropped", "effect", e.Key)
+		return nil
+	}
+	return err
+}
+
+// RecoverOnce makes unknown what a stopped process had begun to send and may not be
+// sent again unasked.
+func (s *Service) RecoverOnce(ctx context.Context) (int, error) {
+	lost, err := s.store.LostAttempts(ctx, 100)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for i := range lost {
+		e := &lost[i]
+		r := fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt, Status: fsm.EffectUnknown,
+			Outcome: string(deliver.Unknown), Detail: unsentReason}
+		errs = append(errs, s.finish(ctx, e, r))
+	}
+	return len(lost), errors.Join(errs...)
+}

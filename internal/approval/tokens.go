@@ -1,0 +1,245 @@
+package approval
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"vobo/internal/callbacks"
+	"vobo/internal/definitions"
+	"vobo/internal/fault"
+	"vobo/internal/fsm"
+	"vobo/internal/store"
+)
+
+// mint signs the link of a row; the same row gives the same bytes for ever, so a
+// retried mail and a replayed answer carry the same link.
+func (s *Service) mint(instance string, row *fsm.Assignee) string {
+	if row.Nonce == nil {
+		return ""
+	}
+	aud := callbacks.AudienceLink
+	if row.Kind == fsm.AssigneeCallback {
+		aud = callbacks.AudienceCallback
+	}
+	t, err := s.cfg.Ring.Ring().Mint(row.Kid, row.Nonce, aud, instance, s.incarnation, issuedAt(instance))
+	if err != nil {
+		s.log.Warn("a link cannot be signed: its key is gone", "instance", instance, "kid", row.Kid, "error", err)
+		return ""
+	}
+	return t
+}
+
+// issuedAt is when the instance began, in Unix seconds, read from its UUIDv7.
+func issuedAt(instance string) int64 {
+	id, err := uuid.Parse(instance)
+	if err != nil {
+		return 0
+	}
+	sec, _ := id.Time().UnixTime()
+	return sec
+}
+
+// usedTokens remembers, within bounds, which links this process saw used up: their
+// replays are answered from the history without taking the lock.
+type usedTokens struct {
+	mu     sync.RWMutex
+	hashes map[[32]byte]struct{}
+}
+
+const usedTokensKept = 100_000
+
+func newUsedTokens() *usedTokens { return &usedTokens{hashes: map[[32]byte]struct{}{}} }
+
+func (u *usedTokens) has(h [32]byte) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	_, ok := u.hashes[h]
+	return ok
+}
+
+func (u *usedTokens) add(h [32]byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.hashes) >= usedTokensKept {
+		clear(u.hashes)
+	}
+	u.hashes[h] = struct{}{}
+}
+
+// verify checks a presented token. Every failure is the same fault invalid-token.
+func (s *Service) verify(token string, route Route) (*callbacks.Claims, error) {
+	auds := []callbacks.Audience{callbacks.AudienceLink}
+	if route == RouteCallback {
+		auds = append(auds, callbacks.AudienceCallback)
+	}
+	claims, err := s.cfg.Ring.Ring().Verify(token, auds...)
+	if err != nil {
+		return nil, errNotALink
+	}
+	if claims.Incarnation != s.incarnation {
+		return nil, errNotALink
+	}
+	return claims, nil
+}
+
+// errNotALink is the one answer to every token that is not authentic.
+var errNotALink = fault.New(fault.InvalidToken, "This link is not valid. Use the newest message you got, or open your inbox.")
+
+// DecideByToken raises an event as the holder of a one-time token. Outcomes are those
+// of "Decisions by token"; the same decision again is answered with the first answer.
+func (s *Service) DecideByToken(ctx context.Context, token string, route Route, r RaiseRequest, client Caller) (*Result, error) {
+	claims, err := s.verify(token, route)
+	if err != nil {
+		return nil, s.attempts.refuse(ctx, err)
+	}
+	ev, err := s.newEvent(fsm.KindRaise, claims.InstanceID)
+	if err != nil {
+		return nil, err
+	}
+	ev.Token = true
+	if err := fill(ev, r, client); err != nil {
+		return nil, err
+	}
+	if s.used.has(claims.JTIHash) {
+		if res, err, ok := s.decideClosed(ctx, claims, ev); ok {
+			return res, err
+		}
+	}
+	job := &store.Job{Event: ev, TokenHash: claims.JTIHash[:]}
+	if job.Claims, err = idempotencyClaim(Caller{ID: "token:" + hex.EncodeToString(claims.JTIHash[:])}, r.Idem); err != nil {
+		return nil, err
+	}
+	f, err := s.fire(ctx, job)
+	if err != nil {
+		return nil, tokenRefusal(err)
+	}
+	if f.replay > 0 || (job.Snapshot != nil && consumed(&job.Step, job.Snapshot.Token)) {
+		s.used.add(claims.JTIHash)
+	}
+	return s.result(ctx, f)
+}
+
+// tokenRefusal gives a signed token without its row the one answer for tokens that are
+// not authentic.
+func tokenRefusal(err error) error {
+	switch fault.CodeOf(err) {
+	case fault.NotFound, fault.InvalidToken:
+		return errNotALink
+	}
+	return err
+}
+
+// consumed tells whether the step used the presented link up.
+func consumed(step *fsm.Step, row *fsm.Assignee) bool {
+	if row == nil {
+		return false
+	}
+	for _, c := range step.AssigneeChanges {
+		if c.Seq == row.Seq && c.N == row.N && c.Consumed > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// decideClosed answers a used-up link from the history, without a lock; ok is false
+// where it turns out that the link may still decide.
+func (s *Service) decideClosed(ctx context.Context, claims *callbacks.Claims, ev *fsm.Event) (*Result, error, bool) {
+	snap, err := s.store.TokenLookup(ctx, claims.JTIHash[:], s.planner)
+	if err != nil {
+		return nil, tokenRefusal(err), true
+	}
+	if snap.Token == nil || snap.Token.Consumed == 0 {
+		return nil, nil, false
+	}
+	snap.Vars, snap.Zone = s.cfg.Vars, s.cfg.Zone
+	actAsHolder(snap, ev)
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err, true
+	}
+	step := fsm.DecideClosed(snap, ev, now)
+	if step == nil {
+		return nil, nil, false
+	}
+	job := &store.Job{Event: ev, TokenHash: claims.JTIHash[:], Snapshot: snap, Step: *step, Now: now}
+	if step.Refusal != nil {
+		s.refused(ctx, job)
+		return nil, step.Refusal, true
+	}
+	res, err := s.result(ctx, &fired{job: job, replay: step.Replay})
+	return res, err, true
+}
+
+// ViewToken reads what a link asks. It changes nothing and records only that the
+// link was fetched. Anything that is not an authentic link is fault invalid-token.
+func (s *Service) ViewToken(ctx context.Context, token, locale string) (*TokenView, error) {
+	claims, err := s.verify(token, RoutePage)
+	if err != nil {
+		return nil, s.attempts.refuse(ctx, err)
+	}
+	snap, err := s.store.TokenLookup(ctx, claims.JTIHash[:], s.planner)
+	if err != nil {
+		return nil, tokenRefusal(err)
+	}
+	if snap.Instance.ID != claims.InstanceID || snap.Token == nil {
+		return nil, errNotALink
+	}
+	row := snap.Token
+	if err := s.store.TokenFetched(ctx, snap.Instance.ID, fsm.EffectID{Seq: row.Seq, N: row.N}); err != nil {
+		s.log.Warn("a link's fetch could not be recorded", "instance", snap.Instance.ID, "error", err)
+	}
+	snap.Vars, snap.Zone = s.cfg.Vars, s.cfg.Zone
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.tokenView(ctx, snap, token, locale, now)
+}
+
+func (s *Service) tokenView(ctx context.Context, snap *fsm.Snapshot, token, locale string, now time.Time) (*TokenView, error) {
+	row := snap.Token
+	ev := &fsm.Event{Kind: fsm.KindRaise, Instance: snap.Instance.ID, Token: true}
+	actAsHolder(snap, ev)
+	v := &TokenView{Token: token, Instance: summaryOf(&snap.Instance),
+		Person:  ActorView{ID: ev.Actor.ID, Name: ev.Actor.Name},
+		Outside: strings.HasPrefix(row.Ref, string(definitions.KindEmail)+":")}
+	if locale == "" {
+		locale = s.localeOf(snap.Directory, ev.Actor.ID)
+	}
+	if row.Consumed > 0 {
+		own, err := s.resultAt(ctx, snap, row.Consumed)
+		if err != nil {
+			return nil, err
+		}
+		v.Own = own
+	}
+	if closed := fsm.DecideClosed(snap, ev, now); closed != nil && closed.Refusal != nil {
+		v.Closed = closed.Refusal
+	}
+	task, err := s.taskOfWait(ctx, snap, row.Wait, taskNumber(row))
+	if err != nil {
+		return nil, err
+	}
+	if task != nil {
+		v.Task = s.taskView(snap, task, ev.Actor, locale, now)
+		v.Task.Why = whyAsked(row.Lines)
+		if err := s.addHistory(ctx, snap, &v.Task); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// localeOf is a person's language, "" where the directory says none.
+func (s *Service) localeOf(dir *fsm.Directory, id string) string {
+	if p := dir.Person(id); p != nil {
+		return p.Locale
+	}
+	return ""
+}

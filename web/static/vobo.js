@@ -1,0 +1,51 @@
+// Everything works without this file. It adds keys to the inbox, moves the focus to
+// what went wrong, and keeps a form from being sent twice. It never sends anything.
+"use strict";
+(() => {
+  document.documentElement.classList.add("js");
+  const problems = document.getElementById("problems");
+  if (problems) problems.focus();
+
+  for (const form of document.querySelectorAll("form[method=post]")) {
+    let sent = false;
+    form.addEventListener("submit", (e) => {
+      if (sent) e.preventDefault();
+      sent = true;
+      setTimeout(() => { sent = false; }, 4000);
+    });
+  }
+
+  const tasks = [...document.querySelectorAll(".task")];
+  const help = document.getElementById("keys");
+  if (!help) return;
+  const typing = (t) => t.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName) && !/^(radio|checkbox)$/.test(t.type);
+  const move = (by) => {
+    let at = tasks.indexOf(document.activeElement);
+    if (at < 0) at = tasks.findIndex((t) => t.hasAttribute("aria-current"));
+    const next = at < 0 ? tasks[0] : tasks[Math.min(Math.max(at + by, 0), tasks.length - 1)];
+    if (next) next.focus();
+  };
+  const choose = (names) => {
+    const answers = [...document.querySelectorAll("input[name=event]:not(:disabled)")];
+    const answer = answers.find((a) => names.test(a.value));
+    if (!answer) return;
+    answer.checked = true;
+    answer.focus();
+  };
+  const keys = {
+    j: () => move(1),
+    k: () => move(-1),
+    o: () => { if (tasks.includes(document.activeElement)) document.activeElement.click(); else if (tasks[0]) tasks[0].click(); },
+    a: () => choose(/^(approve|accept|confirm|grant|sign|agree)/),
+    r: () => choose(/^(reject|refuse|decline|deny)/),
+    "/": () => document.getElementById("q").focus(),
+    "?": () => { if (!help.open) help.showModal(); },
+  };
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target) || help.open && e.key !== "?") return;
+    const act = keys[e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+  });
+})();
