@@ -285,8 +285,16 @@ func (p *outcomePage) Heading() string {
 	return "outcome.other"
 }
 
+// Told tells whether the winner's line already says what the message would.
+func (p *outcomePage) Told() bool { return p.Code == fault.AlreadyDecided && p.Winner != nil }
+
 // Way is the key of what to do now.
-func (p *outcomePage) Way() string { return p.Heading() + ".way" }
+func (p *outcomePage) Way() string {
+	if p.Code == fault.AlreadyDecided && p.Own != nil {
+		return "outcome.already-decided.own"
+	}
+	return p.Heading() + ".way"
+}
 
 func recordedOf(result *approval.Result, task *approval.TaskView, person approval.ActorView) (*recorded, error) {
 	t := result.Transition

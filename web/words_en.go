@@ -45,7 +45,7 @@ var english = map[string]string{
 	"done.next": "What happens next", "done.pending": "%d of %d needed answers are in. The request goes on when the others have answered.", "done.further": "Decide further on this request", "done.further.text": "Your old link is used up. This one replaces it:",
 	"done.inbox": "Open my inbox", "done.back": "Back to the list", "done.instance": "See the request", "done.close": "You may close this page.", "done.next.none": "There is nothing more for you to do.",
 
-	"outcome.already-decided": "This is already decided", "outcome.already-decided.way": "Your answer is not needed any more. The request and its history are in your inbox.",
+	"outcome.already-decided": "This is already decided", "outcome.already-decided.way": "Your answer was not needed. The request and its history are in your inbox.", "outcome.already-decided.own": "Your decision stands as it is. The request and its history are in your inbox.",
 	"outcome.token-expired": "The time for this decision is over", "outcome.token-expired.way": "If it still matters, ask the person who made the request to make it again.",
 	"outcome.token-revoked": "This link does not work any more", "outcome.token-revoked.way": "Look for a newer mail about this request, or open your inbox.",
 	"outcome.suspended": "This request is paused", "outcome.suspended.way": "Nothing can be decided until it goes on. The link will work again then; the deadline moves too.",

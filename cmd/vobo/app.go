@@ -48,9 +48,11 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 		}
 	}()
 	if path, ok := cfg.sqlitePath(); ok {
-		if a.unlock, err = store.LockFile(path); err != nil {
+		release, err := store.LockFile(path)
+		if err != nil {
 			return a, err
 		}
+		a.unlock = release
 	}
 	if a.store, err = store.Open(ctx, store.Config{URL: cfg.DatabaseURL, DirectURL: cfg.DirectURL}); err != nil {
 		return a, err

@@ -74,10 +74,10 @@ func (d *demoCmd) address() (string, error) {
 	}
 	host, _, err := net.SplitHostPort(d.Addr)
 	if err != nil {
-		return "", fmt.Errorf("--addr %q is not HOST:PORT, such as %s", d.Addr, demoAddr)
+		return "", wrongUsage("--addr %q is not HOST:PORT, such as %s", d.Addr, demoAddr)
 	}
 	if !d.Public && !isLoopback(host) {
-		return "", fmt.Errorf("%s can be reached by other machines, and the demo lets anybody in as anyone: say --public if you want that", d.Addr)
+		return "", wrongUsage("%s can be reached by other machines, and the demo lets anybody in as anyone: say --public if you want that", d.Addr)
 	}
 	return freeAddress(d.Addr)
 }
@@ -240,6 +240,14 @@ func (d *demoCmd) stillOpen(ctx context.Context, a *app, m approval.MailView) bo
 	return err == nil && v.Closed == nil && v.Instance.Status == fsm.Running
 }
 
+// program is how this program was called: from its source, or installed.
+func program() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/vobo"
+	}
+	return "vobo"
+}
+
 func (t tour) text(base string) string {
 	var b strings.Builder
 	count := fmt.Sprint(t.instances)
@@ -255,9 +263,9 @@ func (t tour) text(base string) string {
 	if t.link != "" {
 		line(fmt.Sprintf("Decide, as %s would from the mail %q:", t.who, plain(t.title)), t.link)
 	}
-	line("Pick a person, and see what waits for them (Ana has three):", base+"/login?next="+url.QueryEscape("/inbox"))
+	line("Pick a person, and see what waits for them:", base+"/login?next="+url.QueryEscape("/inbox"))
 	line("Read the mails that were sent:", base+"/dev/mail")
-	fmt.Fprintf(&b, "The command line works too, in another terminal:\n     export VOBO_URL=%s VOBO_API_KEY=%s\n     vobo instances list\n\n", base, t.key)
+	fmt.Fprintf(&b, "The command line works too, in another terminal:\n     export VOBO_URL=%s VOBO_API_KEY=%s\n     %s instances list\n\n", base, t.key, program())
 	fmt.Fprintf(&b, "API reference: %s/docs\n", base)
 	if t.kept {
 		fmt.Fprintf(&b, "The data stays in %s. Ctrl-C stops it.\n", t.dir)

@@ -86,6 +86,9 @@ func run(c *console, args []string) (status int) {
 		if !errors.Is(err, errQuiet) {
 			fmt.Fprintln(c.err, "vobo:", describe(err))
 		}
+		if _, usage := errors.AsType[usageError](err); usage {
+			return exitUsage
+		}
 		return exitRefused
 	}
 	return exitDone

@@ -49,15 +49,15 @@ func (r remote) explain(err error) error {
 		}
 		return err
 	}
-	text := e.Detail
+	text := strings.TrimRight(e.Detail, " ")
 	for _, f := range e.Errors {
 		text += "\n  " + fieldLine(f)
 	}
 	switch {
 	case e.Code() == "unauthorized" && r.APIKey == "":
-		text += " Set VOBO_API_KEY; `vobo keys create NAME --role operator` makes a key."
+		text = "VOBO_API_KEY is not set. `vobo keys create NAME --role operator`, beside the server, makes a key."
 	case e.Code() == "unauthorized":
-		text += " The key in VOBO_API_KEY is not known to " + r.URL + ", has expired or was revoked."
+		text = "The key in VOBO_API_KEY is not known to " + r.URL + ", has expired or was revoked."
 	case e.Code() == "":
 		text += fmt.Sprintf(" (%d). Check VOBO_URL: %s", e.Status, r.URL)
 	case e.InstanceID != "":
@@ -81,6 +81,11 @@ func fieldLine(f client.FieldError) string {
 	}
 	return plain(strings.Join(parts, " "))
 }
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ error }
+
+func wrongUsage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // hint says on stderr what to do next, so that stdout stays the answer.
 func hint(c *console, format string, args ...any) {
@@ -157,23 +162,23 @@ func jsonArgument(c *console, flag, text string) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	var value json.RawMessage
 	if err := d.Decode(&value); err != nil {
-		return nil, fmt.Errorf("--%s is not JSON: %w%s", flag, err, place(raw, err))
+		return nil, wrongUsage("--%s is not JSON: %s", flag, brokenJSON(raw, err))
 	}
 	if d.More() {
-		return nil, fmt.Errorf("--%s is not JSON: there is more after the end of the value, at byte %d", flag, d.InputOffset())
+		return nil, wrongUsage("--%s is not JSON: there is more after the end of the value, at byte %d", flag, d.InputOffset())
 	}
 	return value, nil
 }
 
-// place says where JSON is broken.
-func place(raw []byte, err error) string {
+// brokenJSON says what is wrong with JSON, and where.
+func brokenJSON(raw []byte, err error) string {
 	s, ok := errors.AsType[*json.SyntaxError](err)
 	if !ok {
-		return ""
+		return "the text ends too early"
 	}
 	at := int(min(s.Offset, int64(len(raw))))
 	before := raw[:at]
-	return fmt.Sprintf(", line %d, column %d", bytes.Count(before, []byte("\n"))+1, at-(bytes.LastIndexByte(before, '\n')+1))
+	return fmt.Sprintf("%v, line %d, column %d", err, bytes.Count(before, []byte("\n"))+1, at-(bytes.LastIndexByte(before, '\n')+1))
 }
 
 // documentsArgument reads references to documents by name.
@@ -186,7 +191,7 @@ func documentsArgument(c *console, text string) (map[string]client.Document, err
 	d.DisallowUnknownFields()
 	var docs map[string]client.Document
 	if err := d.Decode(&docs); err != nil {
-		return nil, fmt.Errorf(`--documents must be like {"contract": {"name": "c.pdf", "media_type": "application/pdf", "size": 10, "sha256": "…", "uri": "https://…"}}: %w`, err)
+		return nil, wrongUsage(`--documents must be like {"contract": {"name": "c.pdf", "media_type": "application/pdf", "size": 10, "sha256": "…", "uri": "https://…"}}: %w`, err)
 	}
 	return docs, nil
 }
@@ -198,7 +203,7 @@ func versioned(text string) (name string, number int, err error) {
 		return name, 0, nil
 	}
 	if number, err = strconv.Atoi(strings.TrimPrefix(v, "v")); err != nil || number < 1 || name == "" {
-		return "", 0, fmt.Errorf("%q is not NAME or NAME@VERSION, such as onboarding@2", text)
+		return "", 0, wrongUsage("%q is not NAME or NAME@VERSION, such as onboarding@2", text)
 	}
 	return name, number, nil
 }

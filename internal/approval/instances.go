@@ -217,7 +217,8 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id, reason string, idem 
 
 // RaiseAgain raises again the timer or effect event that last failed. Operators only.
 func (s *Service) RaiseAgain(ctx context.Context, c Caller, id, reason string, idem Idempotency) (*Result, error) {
-	if _, err := s.readable(ctx, c, id); err != nil {
+	snap, err := s.readable(ctx, c, id)
+	if err != nil {
 		return nil, err
 	}
 	if err := operatorOnly(c, "raise a failed event again"); err != nil {
@@ -226,7 +227,11 @@ func (s *Service) RaiseAgain(ctx context.Context, c Caller, id, reason string, i
 	if err := checkReason(reason); err != nil {
 		return nil, err
 	}
-	f, err := s.operate(ctx, c, id, reason, idem, func(ev *fsm.Event) { ev.Kind = fsm.KindRaiseAgain })
+	failed := failedDeadline(snap.Instance.Attention)
+	if failed == nil && idem.Key == "" {
+		return nil, fault.New(fault.Conflict, "No event of this instance has failed: there is nothing to raise again.")
+	}
+	f, err := s.operate(ctx, c, id, reason, idem, func(ev *fsm.Event) { ev.Kind, ev.Deadline = fsm.KindRaiseAgain, failed })
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 const (
 	lease        = 60 * time.Second // longer than the longest attempt
+	claimWithin  = 10 * time.Second // for one look at what is due
 	senders      = 32               // attempts under way at once
 	perHost      = 6                // of them to one host
 	notifyTopic  = "effects"
@@ -119,6 +120,9 @@ func (s *Service) DispatchOnce(ctx context.Context) (int, error) {
 	if free <= 0 || closed {
 		return 0, nil
 	}
+	// A stop must not cut this short: a lease that nobody knows of lasts until it runs out.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimWithin)
+	defer cancel()
 	claimed, err := s.store.ClaimEffects(ctx, free, lease)
 	if err != nil {
 		return 0, err
@@ -278,7 +282,13 @@ func (s *Service) finish(ctx context.Context, e *store.ClaimedEffect, r fsm.Resu
 	ev.Actor = fsm.Actor{Kind: fsm.ActorEffect, ID: "effect:" + e.Name}
 	ev.Assurance, ev.Result = fsm.ByEngine, &r
 	_, err = s.fire(ctx, &store.Job{Event: ev})
-	if fault.CodeOf(err) == fault.Conflict { // the lease was lost or a person resolved it: theirs counts
+	switch fault.CodeOf(err) {
+	case fault.Internal, fault.LimitExceeded, fault.GuardRejected, fault.InvalidInput: // the call is never repeated for that
+		if _, ferr := s.store.FinishAttempts(ctx, []store.Finish{{Instance: e.Instance, ResultEvent: r}}); ferr != nil {
+			return errors.Join(err, ferr)
+		}
+		return errors.Join(err, s.quarantine(ctx, e.Instance, "effect "+e.Name, err))
+	case fault.Conflict: // the lease was lost or a person resolved it: theirs counts
 		s.log.Info("a late end of an attempt was dropped", "effect", e.Key)
 		return nil
 	}

@@ -80,11 +80,12 @@ func (s *Service) Run() {
 	s.outbox.start()
 }
 
-// Stop takes no new events, finishes those that wait, lets running effects end
-// until ctx does and gives leases back.
+// Stop lets running effects end until ctx does, records their results (which are
+// events), then takes no new events and finishes those that wait.
 func (s *Service) Stop(ctx context.Context) error {
+	err := s.outbox.stop(ctx)
 	s.committer.stop()
-	return s.outbox.stop(ctx)
+	return err
 }
 
 func (s *Service) mono() time.Time                       { return s.cfg.Clock() }

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -64,22 +65,41 @@ func (s *Service) fireDeadline(ctx context.Context, d store.DueDeadline) error {
 	if ferr := s.store.DeadlineFailed(ctx, d.Instance, d.Ref, deadlineBackoff); ferr != nil {
 		return errors.Join(err, ferr)
 	}
-	return errors.Join(err, s.quarantine(ctx, d.Instance, "deadline", err))
+	return errors.Join(err, s.quarantine(ctx, d.Instance, deadlineRef(d.Ref), err))
 }
 
 // deadlineBackoff is how long a deadline that failed waits before it is offered again.
 const deadlineBackoff = 5 * time.Minute
 
-// quarantine raises attention for an event of the engine that failed; it is tried again.
-func (s *Service) quarantine(ctx context.Context, instance, what string, cause error) error {
+// quarantine raises attention for an event of the engine that failed, once per ref.
+func (s *Service) quarantine(ctx context.Context, instance, ref string, cause error) error {
 	ev, err := s.newEvent(fsm.KindQuarantine, instance)
 	if err != nil {
 		return err
 	}
 	ev.Actor, ev.Assurance = fsm.Actor{Kind: fsm.ActorTimer, ID: "timer"}, fsm.ByEngine
-	ev.Reason = what + ": " + fault.As(cause).Message
+	ev.Name, ev.Reason = ref, fault.As(cause).Message
 	_, err = s.fire(ctx, &store.Job{Event: ev})
+	if fault.CodeOf(err) == fault.Conflict {
+		return nil
+	}
 	return err
+}
+
+// deadlineRef names a deadline's occurrence in an attention.
+func deadlineRef(d fsm.DeadlineRef) string {
+	return fmt.Sprintf("deadline %d-%d-%d", d.Seq, d.N, d.Occurrence)
+}
+
+// failedDeadline is the deadline whose event last failed; nil where none did.
+func failedDeadline(all []fsm.Attention) *fsm.DeadlineRef {
+	for i := len(all) - 1; i >= 0; i-- {
+		var d fsm.DeadlineRef
+		if n, err := fmt.Sscanf(all[i].Ref, "deadline %d-%d-%d", &d.Seq, &d.N, &d.Occurrence); err == nil && n == 3 && all[i].Reason == "quarantine" {
+			return &d
+		}
+	}
+	return nil
 }
 
 // PruneOnce removes what has expired; it returns how many rows.

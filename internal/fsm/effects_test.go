@@ -253,7 +253,7 @@ func TestAnInstanceNeedsNothingOfEffectsItDoesNotTouch(t *testing.T) {
 
 func TestACallbackTokenRemembersWhatItWasAcceptedFor(t *testing.T) {
 	t.Parallel()
-	src := strings.Replace(chain, "first:\n    webhook: {url: \"https://x.example/first\"}", "first:\n    webhook: {url: \"https://x.example/first\", body: {u: \"{{ callback.urls.seen }}\"}}\n    callback: {events: [seen, next], as: crm}", 1)
+	src := strings.Replace(chain, "first:\n    webhook: {url: \"https://x.example/first\"}", "first:\n    webhook: {url: \"https://x.example/first\", body: {u: \"{{ callback.urls.seen }}\"}}\n    callback: {events: [seen, next], as: \"system:crm\"}", 1)
 	src = strings.Replace(src, "events: {next: {to: two, by: [requester, effect], ", "events: {seen: {to: stay, by: [\"system:crm\"], form: {type: object, properties: {id: {type: string}}}, set: {b: input.id}}, next: {to: two, by: [requester, effect, \"system:crm\"], ", 1)
 	b := newBundle(t, parse(t, src))
 	b.start("rosa@example.com", `{}`)

@@ -69,6 +69,8 @@ func (p *planner) dispatch() error {
 		return p.retryEffect()
 	case KindRaiseAgain:
 		return p.raiseAgain()
+	case KindQuarantine:
+		return p.quarantine()
 	}
 	return broken("unknown kind of event %q", p.ev.Kind)
 }
@@ -133,7 +135,6 @@ func mayCompensate(snap *Snapshot, event string) bool {
 type move struct {
 	kind       TransitionKind
 	event      string
-	arm        *definitions.Arm // nil: nothing but set and effects
 	set        []definitions.Assign
 	unset      []definitions.Path
 	documents  []definitions.DocumentRule

@@ -71,10 +71,6 @@ func (p *planner) secret() []byte {
 	return sum[:16:16]
 }
 
-func (p *planner) isSystemEvent() bool {
-	return p.ev.Actor.Kind == ActorTimer || p.ev.Actor.Kind == ActorEffect
-}
-
 // present is the environment of the present event: what `set`, guards, checks and
 // effects see.
 func (p *planner) present() *definitions.Env {
@@ -213,7 +209,7 @@ func (p *planner) calm(match func(Attention) bool) bool {
 
 // record writes the history row and seals the chain; it comes last.
 func (p *planner) record(t Transition) error {
-	if p.seq > p.def.Limits.Transitions && p.def.Limits.Transitions > 0 && p.ev.Kind != KindCancel {
+	if p.seq > p.def.Limits.Transitions && p.def.Limits.Transitions > 0 && p.ev.Kind != KindCancel && p.ev.Kind != KindQuarantine {
 		return fault.New(fault.LimitExceeded, "This instance has had %d transitions, the most that its definition allows.", p.def.Limits.Transitions)
 	}
 	t.Seq, t.EventID, t.At, t.DefinitionVersion = p.seq, p.ev.ID, p.now, p.def.Version

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"vobo/internal/definitions"
 	"vobo/internal/fault"
@@ -32,6 +33,9 @@ func (p *planner) result() error {
 	if r.Resolved && row.Status != EffectUnknown && row.Status != EffectDead {
 		return fault.New(fault.Conflict, "The effect is %s: there is nothing to resolve.", row.Status)
 	}
+	if r.Resolved && r.Status == EffectDead && row.Status == EffectDead && !p.asksFor(row) {
+		return fault.New(fault.Conflict, "The effect has been given up already.")
+	}
 	p.step.Result = r
 	p.effectActor(row)
 	effect := p.def.Effect(row.Name)
@@ -47,6 +51,12 @@ func (p *planner) result() error {
 		return p.finishResult(row, noted)
 	}
 	return p.followUp(row, outcome, noted)
+}
+
+// asksFor tells whether the effect's end still wants a person.
+func (p *planner) asksFor(row *EffectRow) bool {
+	ref := row.ref()
+	return slices.ContainsFunc(p.inst.Attention, func(a Attention) bool { return a.Reason == "dead-effect" && a.Ref == ref })
 }
 
 // effectActor makes the event the effect's, unless a person resolves it.

@@ -254,7 +254,7 @@ var (
 )
 
 // StartAttempt commits the start of an attempt just before dialling; false: the lease was lost.
-// The lease counts anew from now, with its old length.
+// The lease goes on as it was; a claim is started within it or not at all.
 func (s *Store) StartAttempt(ctx context.Context, e *ClaimedEffect) (bool, error) {
 	if e.Started {
 		return true, nil
