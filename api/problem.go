@@ -148,15 +148,34 @@ func (a *API) write(ctx huma.Context, err error) {
 	}
 }
 
-// WriteError answers an echo error of a /v1 route (unknown path, wrong method) as a problem.
-func (a *API) writeEcho(c echo.Context, err error) error {
-	p := a.problemOf(err)
-	c.Response().Header().Set("Content-Type", "application/problem+json")
-	b, merr := json.Marshal(p)
-	if merr != nil {
-		return merr
+// ErrorHandler answers what no handler of the API has answered (unknown path, wrong
+// method) as a problem; cmd uses it for the API's paths.
+func ErrorHandler(cfg Config) echo.HTTPErrorHandler {
+	a := &API{cfg: cfg}
+	return func(err error, c echo.Context) {
+		if c.Response().Committed {
+			return
+		}
+		if h, ok := errors.AsType[*echo.HTTPError](err); ok {
+			switch h.Code {
+			case http.StatusNotFound:
+				err = fault.New(fault.NotFound, "There is nothing at this path. /docs lists what there is.")
+			case http.StatusMethodNotAllowed:
+				err = fault.New(fault.MethodNotAllowed, "This path does not take %s.", c.Request().Method)
+			}
+		}
+		p := a.problemOf(err)
+		h := c.Response().Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		b, merr := json.Marshal(p)
+		if merr == nil {
+			merr = c.Blob(p.Status, "application/problem+json", b)
+		}
+		if merr != nil {
+			cfg.Log.Debug("an error could not be answered", "error", merr)
+		}
 	}
-	return c.Blob(p.Status, "application/problem+json", b)
 }
 
 func init() {

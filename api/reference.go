@@ -119,8 +119,10 @@ func (a *API) renderReference() ([]byte, error) {
 		return nil, fmt.Errorf("base URL: %w", err)
 	}
 	doc := a.huma.OpenAPI()
-	v := referenceView{Title: doc.Info.Title, Version: doc.Info.Version, Description: doc.Info.Description, BaseURL: a.cfg.BaseURL,
-		Prefix: strings.TrimRight(base.EscapedPath(), "/"), Groups: referenceGroups(doc)}
+	v := referenceView{
+		Title: doc.Info.Title, Version: doc.Info.Version, Description: doc.Info.Description, BaseURL: a.cfg.BaseURL,
+		Prefix: strings.TrimRight(base.EscapedPath(), "/"), Groups: referenceGroups(doc),
+	}
 	schemas := doc.Components.Schemas.Map()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		if s := schemas[name]; len(s.Properties) > 0 {
@@ -166,11 +168,15 @@ func referenceGroups(doc *huma.OpenAPI) []referenceGroup {
 }
 
 func referenceOperationOf(op *huma.Operation) referenceOperation {
-	v := referenceOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Summary: op.Summary,
-		Description: op.Description, Open: op.Metadata[open] == true}
+	v := referenceOperation{
+		ID: op.OperationID, Method: op.Method, Path: op.Path, Summary: op.Summary,
+		Description: op.Description, Open: op.Metadata[open] == true,
+	}
 	for _, p := range op.Parameters {
-		v.Parameters = append(v.Parameters, referenceField{Name: p.Name, In: p.In, Required: p.Required, Kind: kindOf(p.Schema),
-			Meaning: cmp.Or(p.Description, descriptionOf(p.Schema))})
+		v.Parameters = append(v.Parameters, referenceField{
+			Name: p.Name, In: p.In, Required: p.Required, Kind: kindOf(p.Schema),
+			Meaning: cmp.Or(p.Description, descriptionOf(p.Schema)),
+		})
 	}
 	if op.RequestBody != nil {
 		for _, media := range slices.Sorted(maps.Keys(op.RequestBody.Content)) {

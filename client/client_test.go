@@ -41,8 +41,10 @@ func serve(t *testing.T, answers ...func(http.ResponseWriter)) (*client.Client, 
 		}
 		s.mu.Lock()
 		n := min(len(s.calls), len(answers)-1)
-		s.calls = append(s.calls, seen{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Idempotency-Key"), string(body),
-			r.Header.Get("On-Behalf-Of"), r.Header.Get("Authorization"), r.Header.Get("If-Match"), r.Header.Get("Content-Type")})
+		s.calls = append(s.calls, seen{
+			r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Idempotency-Key"), string(body),
+			r.Header.Get("On-Behalf-Of"), r.Header.Get("Authorization"), r.Header.Get("If-Match"), r.Header.Get("Content-Type"),
+		})
 		s.mu.Unlock()
 		answers[n](w)
 	}))

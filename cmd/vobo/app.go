@@ -76,9 +76,6 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 	if err = prepare(ctx, a.service, a.store, cfg, o.definitions); err != nil {
 		return a, err
 	}
-	if o.checkOnly {
-		return a, nil
-	}
 	if a.listener, err = net.Listen("tcp", cfg.Addr); err != nil {
 		return a, fmt.Errorf("VOBO_ADDR: %w", err)
 	}
@@ -94,7 +91,6 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 // appOptions are what demo and serve do differently.
 type appOptions struct {
 	noMigrate   bool
-	checkOnly   bool
 	demo        bool
 	definitions map[string][]byte // published besides the configured ones
 }

@@ -218,6 +218,9 @@ func describe(err error) string {
 		return err.Error()
 	}
 	text := e.Message
+	if setting, last := strings.CutSuffix(err.Error(), e.Error()); last {
+		text = setting + text // what the error was wrapped in names the setting
+	}
 	if e.Code == fault.Internal && e.Cause != nil {
 		text += " " + e.Cause.Error()
 	}

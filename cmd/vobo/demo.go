@@ -123,8 +123,10 @@ func (d *demoCmd) open(ctx context.Context, addr, dir string, outside *outside) 
 			return nil, err
 		}
 	}
-	cfg := settings{database: database{DatabaseURL: "sqlite:" + filepath.Join(dir, "vobo.db")}, Addr: addr, People: people,
-		SweepEvery: time.Second, WebhookAllow: []string{outside.addr}, Log: "warn"}
+	cfg := settings{
+		database: database{DatabaseURL: "sqlite:" + filepath.Join(dir, "vobo.db")}, Addr: addr, People: people,
+		SweepEvery: time.Second, WebhookAllow: []string{outside.addr}, Log: "warn",
+	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}

@@ -137,9 +137,13 @@ func (o *outside) sign(id, notify string) {
 	hash := sha256.Sum256(contract)
 	vobo, err := client.New(client.Config{URL: base, UserAgent: "demo-esign"})
 	if err == nil {
-		_, err = vobo.Callback(o.ctx, token, client.Decision{EventRequest: client.EventRequest{Event: "signed",
-			Documents: map[string]client.Document{"contract": {Name: "contract.txt", MediaType: "text/plain", Size: int64(len(contract)),
-				SHA256: hex.EncodeToString(hash[:]), URI: o.url("/esign/envelopes/" + id + "/contract.txt")}}}})
+		_, err = vobo.Callback(o.ctx, token, client.Decision{EventRequest: client.EventRequest{
+			Event: "signed",
+			Documents: map[string]client.Document{"contract": {
+				Name: "contract.txt", MediaType: "text/plain", Size: int64(len(contract)),
+				SHA256: hex.EncodeToString(hash[:]), URI: o.url("/esign/envelopes/" + id + "/contract.txt"),
+			}},
+		}})
 	}
 	if err != nil && o.ctx.Err() == nil {
 		slog.Error("the demo's signing service was refused", "error", err)

@@ -51,24 +51,38 @@ var submit = act{by: rosa, event: "submit"}
 var samples = []sample{
 	{"onboarding", `{"applicant": {"name": "Eva Lang", "email": "eva@example.com"}, "total": 12500.00}`, rosa, []act{submit}},
 	{"onboarding", `{"applicant": {"name": "Kofi Mensah", "email": "kofi@example.com"}, "total": 980.50}`, rosa, []act{submit}},
-	{"onboarding", `{"applicant": {"name": "Ingrid Dahl", "email": "ingrid@example.com"}, "total": 4300.00}`, rosa,
-		[]act{submit, {by: ana, event: "approve", comment: "Known customer."}}},
-	{"onboarding", `{"applicant": {"name": "Paulo Reis", "email": "paulo@example.com"}, "total": 2100.00}`, rosa,
-		[]act{submit, {by: tom, event: "approve"}, {by: rosa, event: "document_received", documents: passport}}},
-	{"onboarding", `{"applicant": {"name": "Mina Sato", "email": "mina@example.com"}, "total": 88000.00}`, rosa,
-		[]act{submit, {by: tom, event: "reject", comment: "The proof of address is older than three months."}}},
+	{
+		"onboarding", `{"applicant": {"name": "Ingrid Dahl", "email": "ingrid@example.com"}, "total": 4300.00}`, rosa,
+		[]act{submit, {by: ana, event: "approve", comment: "Known customer."}},
+	},
+	{
+		"onboarding", `{"applicant": {"name": "Paulo Reis", "email": "paulo@example.com"}, "total": 2100.00}`, rosa,
+		[]act{submit, {by: tom, event: "approve"}, {by: rosa, event: "document_received", documents: passport}},
+	},
+	{
+		"onboarding", `{"applicant": {"name": "Mina Sato", "email": "mina@example.com"}, "total": 88000.00}`, rosa,
+		[]act{submit, {by: tom, event: "reject", comment: "The proof of address is older than three months."}},
+	},
 	{"onboarding", `{"applicant": {"name": "Hugo Petit", "email": "hugo@example.com"}, "total": 300.00}`, rosa, nil},
-	{"supplier", `{"name": "Acme Paper", "tax_id": "ES-B1234567", "email": "office@acme.example.com", "yearly": 24000}`, rosa,
-		[]act{{by: ana, event: "approve", input: `{"limit": 20000}`}}},
+	{
+		"supplier", `{"name": "Acme Paper", "tax_id": "ES-B1234567", "email": "office@acme.example.com", "yearly": 24000}`, rosa,
+		[]act{{by: ana, event: "approve", input: `{"limit": 20000}`}},
+	},
 	{"supplier", `{"name": "Nordic Tools", "tax_id": "NO-998877", "email": "sales@nordic.example.com", "yearly": 800}`, rosa, nil},
-	{"supplier", `{"name": "Blueprint Studio", "tax_id": "DE-55512", "email": "hello@blueprint.example.com", "yearly": 61000}`, rosa,
-		[]act{{by: luis, event: "ask", comment: "Who signed the framework contract of last year?"}}},
-	{"supplier", `{"name": "Harbor Logistics", "tax_id": "NL-700123", "email": "legal@slow.example.com", "yearly": 18000}`, rosa,
-		[]act{{by: tom, event: "approve", input: `{"limit": 15000}`}, {by: luis, event: "approve", input: `{"limit": 15000}`}}},
+	{
+		"supplier", `{"name": "Blueprint Studio", "tax_id": "DE-55512", "email": "hello@blueprint.example.com", "yearly": 61000}`, rosa,
+		[]act{{by: luis, event: "ask", comment: "Who signed the framework contract of last year?"}},
+	},
+	{
+		"supplier", `{"name": "Harbor Logistics", "tax_id": "NL-700123", "email": "legal@slow.example.com", "yearly": 18000}`, rosa,
+		[]act{{by: tom, event: "approve", input: `{"limit": 15000}`}, {by: luis, event: "approve", input: `{"limit": 15000}`}},
+	},
 	{"agent-action", `{"agent": "billing-agent", "tool": "refund", "arguments": {"invoice": "2026-1183", "amount": 1250.00}, "risk": "high", "confidence": 0.71}`, agent, nil},
 	{"agent-action", `{"agent": "billing-agent", "tool": "send_reminder", "arguments": {"invoice": "2026-1190"}, "risk": "low", "confidence": 0.97}`, agent, nil},
-	{"agent-action", `{"agent": "billing-agent", "tool": "refund", "arguments": {"invoice": "2026-1101", "amount": 40.00}, "risk": "medium", "confidence": 0.88}`, agent,
-		[]act{{by: nina, event: "approve"}, {by: agent, event: "consume"}, {by: agent, event: "done", input: `{"refund": "R-3391"}`}}},
+	{
+		"agent-action", `{"agent": "billing-agent", "tool": "refund", "arguments": {"invoice": "2026-1101", "amount": 40.00}, "risk": "medium", "confidence": 0.88}`, agent,
+		[]act{{by: nina, event: "approve"}, {by: agent, event: "consume"}, {by: agent, event: "done", input: `{"refund": "R-3391"}`}},
+	},
 	{"report-part", `{"region": "Iberia", "month": "2026-11"}`, writer, nil},
 }
 
@@ -108,8 +122,10 @@ func (s *seeder) make(ctx context.Context, n int, sample sample) error {
 	if !ok {
 		return errors.New("the data is no object")
 	}
-	res, err := s.svc.Start(ctx, c, approval.StartRequest{Definition: sample.definition, Data: fields,
-		Idem: sampleKey(fmt.Sprintf("demo-%d", n), sample.data)})
+	res, err := s.svc.Start(ctx, c, approval.StartRequest{
+		Definition: sample.definition, Data: fields,
+		Idem: sampleKey(fmt.Sprintf("demo-%d", n), sample.data),
+	})
 	if err != nil {
 		return err
 	}

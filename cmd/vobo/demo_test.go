@@ -17,8 +17,10 @@ import (
 func TestTheDemoRunsTheWholeProcessAndItsSamplesAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	dir, addr := t.TempDir(), testkit.FreeAddress(t)
-	demo := testkit.Serve(t, testkit.Launch{Binary: voboPath(t), Args: []string{"demo", "--addr", addr, "--dir", dir},
-		Env: map[string]string{"VOBO_ADDR": addr}})
+	demo := testkit.Serve(t, testkit.Launch{
+		Binary: voboPath(t), Args: []string{"demo", "--addr", addr, "--dir", dir},
+		Env: map[string]string{"VOBO_ADDR": addr},
+	})
 	demo.WaitLog("Ctrl-C stops it.")
 	key, err := os.ReadFile(filepath.Join(dir, demoKey))
 	if err != nil {
@@ -31,9 +33,11 @@ func TestTheDemoRunsTheWholeProcessAndItsSamplesAreMadeOnce(t *testing.T) {
 
 	// A supplier below the limit is signed outside, made in the core system and welcomed.
 	testkit.WaitFor(t, "the supplier that needs no approval is active", func() bool { return demoStates(t, c)["NO-998877"] == "active" })
-	want := map[string]string{"eva@example.com": "pending_approval", "kofi@example.com": "pending_approval", "ingrid@example.com": "waiting_docs",
+	want := map[string]string{
+		"eva@example.com": "pending_approval", "kofi@example.com": "pending_approval", "ingrid@example.com": "waiting_docs",
 		"paulo@example.com": "activated", "mina@example.com": "rejected", "hugo@example.com": "draft", "ES-B1234567": "pending_approval",
-		"NO-998877": "active", "DE-55512": "pending_approval", "NL-700123": "signing"}
+		"NO-998877": "active", "DE-55512": "pending_approval", "NL-700123": "signing",
+	}
 	states := demoStates(t, c)
 	for k, state := range want {
 		if states[k] != state {

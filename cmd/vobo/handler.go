@@ -30,21 +30,43 @@ func newHandler(svc *approval.Service, cfg settings, o appOptions, log *slog.Log
 		mailbox = web.MailboxAdmins
 	}
 	webConfig := web.Config{BaseURL: cfg.BaseURL, Demo: o.demo, Mailbox: mailbox, Log: log, Now: time.Now, Zone: time.Local}
-	if err := api.Register(e, svc, api.Config{BaseURL: cfg.BaseURL, Version: version(), Log: log}); err != nil {
+	apiConfig := api.Config{BaseURL: cfg.BaseURL, Version: version(), Log: log}
+	if err := api.Register(e, svc, apiConfig); err != nil {
 		return nil, err
 	}
+	pageError, err := web.ErrorHandler(webConfig)
+	if err != nil {
+		return nil, err
+	}
+	e.HTTPErrorHandler = byPath(api.ErrorHandler(apiConfig), pageError)
 	if err := web.Register(e, svc, webConfig); err != nil {
 		return nil, err
 	}
 	return below(cfg.basePath(), e), nil
 }
 
-// below serves h under a path prefix.
+// byPath answers errors of the API's paths as problems and all others as pages.
+func byPath(problem, page echo.HTTPErrorHandler) echo.HTTPErrorHandler {
+	return func(err error, c echo.Context) {
+		if path := c.Request().URL.Path; strings.HasPrefix(path, "/v1/") || path == "/v1" || strings.HasPrefix(path, "/openapi") {
+			problem(err, c)
+			return
+		}
+		page(err, c)
+	}
+}
+
+// below serves h under a path prefix; what watches the process asks it without.
 func below(prefix string, h http.Handler) http.Handler {
 	if prefix == "" {
 		return h
 	}
-	return http.StripPrefix(prefix, h)
+	mux := http.NewServeMux()
+	mux.Handle("/", http.StripPrefix(prefix, h))
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		mux.Handle("GET "+path, h)
+	}
+	return mux
 }
 
 // clientAddress is the peer, or what a trusted proxy says of it.

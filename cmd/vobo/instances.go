@@ -42,8 +42,10 @@ func (s *instancesStart) Run(c *console) error {
 		return err
 	}
 	return s.call(c, func(ctx context.Context, server *client.Client) error {
-		in, err := server.Start(ctx, client.StartRequest{Definition: name, Version: v, Data: data, Requester: s.Requester,
-			Labels: s.Label, IdempotencyKey: s.IdempotencyKey})
+		in, err := server.Start(ctx, client.StartRequest{
+			Definition: name, Version: v, Data: data, Requester: s.Requester,
+			Labels: s.Label, IdempotencyKey: s.IdempotencyKey,
+		})
 		if err != nil {
 			return err
 		}
@@ -77,15 +79,19 @@ type instancesList struct {
 // Run implements the command.
 func (l *instancesList) Run(c *console) error {
 	return l.call(c, func(ctx context.Context, server *client.Client) error {
-		q := client.InstanceQuery{Definition: l.Definition, Version: l.Version, State: l.State, Status: l.Status, Label: l.Label,
-			Key: l.Key, Q: l.Q, Sort: l.Sort, PageSize: l.pageSize()}
+		q := client.InstanceQuery{
+			Definition: l.Definition, Version: l.Version, State: l.State, Status: l.Status, Label: l.Label,
+			Key: l.Key, Q: l.Q, Sort: l.Sort, PageSize: l.pageSize(),
+		}
 		if l.Attention {
 			q.Attention = &l.Attention
 		}
 		return show(c, l.listed, server.Instances(ctx, q), []string{"ID", "DEFINITION", "KEY", "STATE", "STATUS", "IN STATE SINCE", "ATTENTION"},
 			func(in *client.Instance, now time.Time) []string {
-				return []string{in.ID, fmt.Sprintf("%s@%d", in.Definition, in.Version), orNone(in.Key), in.State, in.Status,
-					ago(in.EnteredAt, now), attention(in.AttentionReasons)}
+				return []string{
+					in.ID, fmt.Sprintf("%s@%d", in.Definition, in.Version), orNone(in.Key), in.State, in.Status,
+					ago(in.EnteredAt, now), attention(in.AttentionReasons),
+				}
 			}, "No instance fits.")
 	})
 }
@@ -119,9 +125,15 @@ func (s *instancesShow) Run(c *console) error {
 }
 
 func printInstance(c *console, in *client.Instance, now time.Time) error {
-	rows := [][]string{{"id", in.ID}, {"definition", fmt.Sprintf("%s@%d", in.Definition, in.Version)}, {"key", orNone(in.Key)},
+	rows := [][]string{
+		{"id", in.ID},
+		{"definition", fmt.Sprintf("%s@%d", in.Definition, in.Version)},
+		{"key", orNone(in.Key)},
 		{"state", fmt.Sprintf("%s (%s), since %s", in.State, in.Status, ago(in.EnteredAt, now))},
-		{"requester", in.Requester}, {"started", ago(in.StartedAt, now)}, {"revision", fmt.Sprint(in.Revision)}}
+		{"requester", in.Requester},
+		{"started", ago(in.StartedAt, now)},
+		{"revision", fmt.Sprint(in.Revision)},
+	}
 	for name, value := range in.Labels {
 		rows = append(rows, []string{"label", name + ":" + value})
 	}

@@ -43,8 +43,10 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 // scripts runs the scripts of a folder of testdata.
 func scripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
 	t.Helper()
-	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", dir), Setup: setup,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"capture": capture}})
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", dir), Setup: setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"capture": capture},
+	})
 }
 
 func TestCommandsThatNeedNoServer(t *testing.T) {
@@ -63,8 +65,10 @@ func TestCommandsThatTalkToAServer(t *testing.T) {
 	if err := writeNew(people, demoPeople); err != nil {
 		t.Fatal(err)
 	}
-	server := testkit.Serve(t, testkit.Launch{Binary: voboPath(t), Dir: dir, Env: map[string]string{"VOBO_PEOPLE": people,
-		"VOBO_ENV_ESIGN_URL": "https://esign.example.com", "VOBO_ENV_CORE_URL": "https://core.example.com"}})
+	server := testkit.Serve(t, testkit.Launch{Binary: voboPath(t), Dir: dir, Env: map[string]string{
+		"VOBO_PEOPLE":        people,
+		"VOBO_ENV_ESIGN_URL": "https://esign.example.com", "VOBO_ENV_CORE_URL": "https://core.example.com",
+	}})
 	key := func(name string, roles ...string) string {
 		args := []string{"keys", "create", name}
 		for _, r := range roles {

@@ -65,6 +65,9 @@ func ago(t, now time.Time) string {
 }
 
 func plural(n int, unit string) string {
+	if unit == "person" && n != 1 {
+		return fmt.Sprintf("%d people", n)
+	}
 	if n == 1 {
 		return "1 " + unit
 	}

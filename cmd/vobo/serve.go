@@ -1,18 +1,26 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"runtime/debug"
+
+	"vobo/internal/callbacks"
+	"vobo/internal/definitions"
+	"vobo/internal/deliver"
+	"vobo/internal/store"
 )
 
 // serveCmd runs the service.
 type serveCmd struct {
 	settings
 	NoMigrate bool `name:"no-migrate" help:"Do not bring the database schema up first."`
-	Check     bool `help:"Only check the configuration, the database and the definitions."`
+	Check     bool `help:"Only check the configuration, the database and the definitions; nothing is changed."`
 }
 
 // Run implements the command.
@@ -24,15 +32,79 @@ func (s *serveCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	a, err := openApp(c.ctx, s.settings, appOptions{noMigrate: s.NoMigrate, checkOnly: s.Check}, log)
+	if s.Check {
+		return checkOnly(c, s.settings)
+	}
+	a, err := openApp(c.ctx, s.settings, appOptions{noMigrate: s.NoMigrate}, log)
 	if err != nil {
 		return err
 	}
-	if s.Check {
-		fmt.Fprintln(c.out, "The configuration is good.")
-		return a.close()
-	}
 	return a.serve(c.ctx)
+}
+
+// checkOnly looks at everything that a start would use and changes nothing.
+func checkOnly(c *console, cfg settings) error {
+	var problems []error
+	source, err := cfg.ringSource()
+	if err == nil {
+		_, err = callbacks.LoadKeyRing(source)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is made at the first start
+		problems = append(problems, fmt.Errorf("VOBO_KEYRING: %w", err))
+	}
+	if cfg.People != "" {
+		if _, err := readPeople(cfg.People); err != nil {
+			problems = append(problems, fmt.Errorf("VOBO_PEOPLE: %w", err))
+		}
+	}
+	problems = append(problems, checkDefinitions(cfg.Definitions)...)
+	if _, err := deliver.NewWebhookSender(deliver.WebhookConfig{Allow: cfg.WebhookAllow}); err != nil {
+		problems = append(problems, fmt.Errorf("VOBO_WEBHOOK_ALLOW: %w", err))
+	}
+	if cfg.SMTPURL != "" {
+		if _, err := deliver.NewMailer(cfg.SMTPURL, cfg.MailFrom); err != nil {
+			problems = append(problems, fmt.Errorf("VOBO_SMTP_URL: %w", err))
+		}
+	}
+	problems = append(problems, checkDatabase(c, cfg))
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, "The configuration is good.")
+	return nil
+}
+
+// checkDatabase asks a database that is there; a SQLite file is made at the first start.
+func checkDatabase(c *console, cfg settings) error {
+	if path, ok := cfg.sqlitePath(); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	return withStore(c, cfg.database, func(ctx context.Context, st *store.Store) error {
+		if _, err := st.Now(ctx); err != nil {
+			return fmt.Errorf("VOBO_DATABASE_URL: %w", err)
+		}
+		return nil
+	})
+}
+
+func checkDefinitions(paths []string) (problems []error) {
+	files, err := definitionFiles(paths)
+	if err != nil {
+		return []error{fmt.Errorf("VOBO_DEFINITIONS: %w", err)}
+	}
+	vars := variables(os.Environ())
+	for _, f := range files {
+		d, found := definitions.Parse(f.name, f.source)
+		if d != nil {
+			found = append(found, d.CheckEnv(vars)...)
+		}
+		if found.Refuses() {
+			problems = append(problems, fmt.Errorf("VOBO_DEFINITIONS: %s was refused:\n%s", f.name, found))
+		}
+	}
+	return problems
 }
 
 // versionCmd prints the version.

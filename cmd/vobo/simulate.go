@@ -19,6 +19,9 @@ func (s *simulateCmd) Run(c *console) error {
 	}
 	failed := 0
 	for _, file := range files {
+		if len(files) > 1 {
+			fmt.Fprintln(c.out, "#", file)
+		}
 		if err := simulate.Run(file, c.out); err != nil {
 			fmt.Fprintln(c.err, "vobo:", describe(err))
 			failed++

@@ -30,8 +30,10 @@ type tasksList struct {
 // Run implements the command.
 func (l *tasksList) Run(c *console) error {
 	return l.call(c, func(ctx context.Context, server *client.Client) error {
-		rows := server.Tasks(ctx, client.TaskQuery{Mine: l.Mine, Owner: l.Owner, Definition: l.Definition, DueBefore: l.DueBefore,
-			Status: l.Status, Q: l.Q, Sort: l.Sort, PageSize: l.pageSize()})
+		rows := server.Tasks(ctx, client.TaskQuery{
+			Mine: l.Mine, Owner: l.Owner, Definition: l.Definition, DueBefore: l.DueBefore,
+			Status: l.Status, Q: l.Q, Sort: l.Sort, PageSize: l.pageSize(),
+		})
 		return show(c, l.listed, rows, []string{"ID", "TITLE", "DEFINITION", "OWNERS", "MADE", "DUE"},
 			func(t *client.Task, now time.Time) []string {
 				return []string{t.ID, t.Title, t.Definition, strings.Join(t.Owners, ","), ago(t.CreatedAt, now), when(t.DueAt, now)}
@@ -70,9 +72,19 @@ func (s *tasksShow) Run(c *console) error {
 }
 
 func taskRows(t *client.Task, now time.Time) [][]string {
-	rows := [][]string{{"id", t.ID}, {"title", t.Title}, {"instance", t.InstanceID}, {"definition", t.Definition + ", " + t.State},
-		{"status", t.Status}, {"priority", t.Priority}, {"owners", strings.Join(t.Owners, ", ")}, {"assignees", orNone(strings.Join(t.Assignees, ", "))},
-		{"made", ago(t.CreatedAt, now)}, {"due", when(t.DueAt, now)}, {"digest", t.Digest}}
+	rows := [][]string{
+		{"id", t.ID},
+		{"title", t.Title},
+		{"instance", t.InstanceID},
+		{"definition", t.Definition + ", " + t.State},
+		{"status", t.Status},
+		{"priority", t.Priority},
+		{"owners", strings.Join(t.Owners, ", ")},
+		{"assignees", orNone(strings.Join(t.Assignees, ", "))},
+		{"made", ago(t.CreatedAt, now)},
+		{"due", when(t.DueAt, now)},
+		{"digest", t.Digest},
+	}
 	for _, e := range t.Events {
 		text := e.Name
 		if e.Title != e.Name && e.Title != "" {

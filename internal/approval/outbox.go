@@ -135,20 +135,39 @@ func (s *Service) DispatchOnce(ctx context.Context) (int, error) {
 		}
 		o.work.Go(func() { o.send(e) })
 	}
-	if len(back) > 0 {
-		if err := s.store.ReleaseEffects(ctx, back); err != nil {
-			return len(claimed) - len(back), err
-		}
-	}
-	return len(claimed) - len(back), nil
+	return len(claimed) - len(back), s.giveBack(ctx, back)
 }
 
-// take books a sender and a place at the effect's host; false where there is none.
+// giveBack makes leased effects that will not be sent here due again at once. Where the
+// lease had started the attempt, that attempt ends as one that never dialled.
+func (s *Service) giveBack(ctx context.Context, back []store.ClaimedEffect) error {
+	if len(back) == 0 {
+		return nil
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var started []store.Finish
+	for i := range back {
+		if e := &back[i]; e.Started {
+			started = append(started, store.Finish{Instance: e.Instance, ResultEvent: fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence,
+				Attempt: e.Attempt, Status: fsm.EffectRetrying, NextAt: &now, Outcome: string(deliver.Retry), Detail: "Not sent: the service was stopping."}})
+		}
+	}
+	_, err = s.store.FinishAttempts(ctx, started)
+	return errors.Join(err, s.store.ReleaseEffects(ctx, back)) // which leaves the started ones alone
+}
+
+// take books a sender and a place at the effect's host; false where there is none. The
+// store has given each host its share already, so an attempt that the lease has started
+// is not refused for its host: its place is free as soon as its predecessor's end,
+// which the database knows, is known here.
 func (o *outbox) take(e store.ClaimedEffect) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	host := hostOf(&e)
-	if o.closed || (host != "" && o.hosts[host] >= perHost) {
+	if o.closed || (host != "" && !e.Started && o.hosts[host] >= perHost) {
 		return false
 	}
 	select {

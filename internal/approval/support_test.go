@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	gormsqlite "github.com/libtnb/sqlite"
 
 	"vobo/internal/callbacks"
+	"vobo/internal/definitions"
 	"vobo/internal/fault"
 	"vobo/internal/fsm"
 	"vobo/internal/store"
@@ -314,4 +317,40 @@ func each(n, width int, f func(i int)) {
 	for range width {
 		<-done
 	}
+}
+
+// full runs the races at the sizes that the catalogue of guarantees names; without it
+// they are scaled to what each commit can afford.
+var full = flag.Bool("full", false, "run the reliability tests at their full sizes")
+
+func size(each, all int) int {
+	if *full {
+		return all
+	}
+	return each
+}
+
+// replaced is a definition with one change, which must be there to make.
+func replaced(source, old, with string) string {
+	if !strings.Contains(source, old) {
+		panic("the sample has no " + old)
+	}
+	return strings.Replace(source, old, with, 1)
+}
+
+// documentTree is a document as a caller refers to one.
+func documentTree() map[string]any {
+	v, err := definitions.DecodeJSON([]byte(document))
+	if err != nil {
+		panic(err)
+	}
+	return v.(map[string]any)
+}
+
+// jsonInto reads the member id of an answer.
+func jsonInto(raw json.RawMessage, id *string) error {
+	var v struct{ ID string }
+	err := json.Unmarshal(raw, &v)
+	*id = v.ID
+	return err
 }

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 )
 
-//go:embed bundled/*.yaml
+//go:embed bundled/*.v[0-9].yaml
 var bundled embed.FS
 
 // Bundled gives the definitions that come with the product, by file name such as

@@ -186,7 +186,7 @@ func TestTimesAreChecked(t *testing.T) {
 13:104: "9-5" are no hours. (such as "09:00-18:00")
 13:132: "Spain" is no country code. (two capital letters, such as ES)
 13:147: "2026-13-01" is no date. (such as 2026-12-24)`},
-		{"a retention of nothing", []string{"states:", "retention: PT0S\nstates:"}, `13:12: retention must be longer than nothing.`},
+		{"a retention of nothing", []string{"states:", "retention: PT0S\nstates:"}, "13:1: warning: retention is not supported yet.\n" + `13:12: retention must be longer than nothing.`},
 		{"limits that are none", []string{"states:", "limits: {transitions: 0, data: 256KB}\nstates:"}, `13:23: transitions must be a whole number from 1 to 100000.
 13:32: data must be a size such as 256KiB.`},
 	})

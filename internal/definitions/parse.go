@@ -104,6 +104,7 @@ func (b *builder) head(m *mapping) {
 	b.readers(m)
 	b.limits(m.get("limits"))
 	if n := m.get("retention"); n != nil {
+		b.unsupported(m.key("retention"), "retention")
 		if text, ok := b.text(n, "retention"); ok && b.checkDuration(n, "retention", text, durationRule{positive: true}) != nil {
 			d.Retention = text
 		}

@@ -284,6 +284,7 @@ func (b *builder) webhook(n *yaml.Node, w where) *Webhook {
 		}
 	}
 	if v := m.get("credentials"); v != nil {
+		b.unsupported(m.key("credentials"), "credentials")
 		h.Credentials, _ = b.name(v, "credentials", credentialName)
 	}
 	m.done()

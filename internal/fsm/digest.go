@@ -152,9 +152,11 @@ func (p *planner) fieldOrder() []string {
 	return names
 }
 
+var spaced = strings.NewReplacer("_", " ", ".", " ", "-", " ")
+
 // labelOf puts a path into words: "applicant.tax_id" becomes "Applicant tax id".
 func labelOf(path string) string {
-	words := strings.NewReplacer("_", " ", ".", " ", "-", " ").Replace(path)
+	words := spaced.Replace(path)
 	if words == "" {
 		return path
 	}

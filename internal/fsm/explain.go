@@ -87,9 +87,7 @@ func (p *planner) waitsFor() []WaitsFor {
 		if r.Kind == AssigneeCallback && r.Consumed > 0 {
 			continue
 		}
-		at := slices.IndexFunc(list, func(w WaitsFor) bool { return w.Ref == r.Ref })
-		if at < 0 {
-			at = len(list)
+		if !slices.ContainsFunc(list, func(w WaitsFor) bool { return w.Ref == r.Ref }) {
 			list = append(list, WaitsFor{Ref: r.Ref, Name: nameOf(p.snap.Directory, idOf(r.Ref)), Lines: r.Lines, Gone: !p.stillNamed(r)})
 		}
 	}

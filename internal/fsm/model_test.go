@@ -50,7 +50,6 @@ type fact struct {
 
 type asked struct {
 	events []string
-	named  bool // by name and not by membership
 }
 
 type timer struct {

@@ -21,7 +21,7 @@ type InstanceFilter struct {
 	Q             string // literal, case-insensitive in any script, over key, id, labels and searchable data
 	StartedAfter  *time.Time
 	StartedBefore *time.Time
-	Sort          string  // started_at (default) and entered_at: newest first; -started_at and -entered_at: oldest first
+	Sort          string  // started_at, entered_at: oldest first; -started_at (default), -entered_at: newest first
 	ReadableBy    *Reader // nil: everything
 }
 
@@ -41,11 +41,11 @@ func instanceOrder(name, column string, desc bool) listOrder {
 
 // instanceOrders are the orders of the list by Sort.
 var instanceOrders = map[string]listOrder{
-	"":            instanceOrder("started_at", "started_at", true),
-	"started_at":  instanceOrder("started_at", "started_at", true),
-	"-started_at": instanceOrder("-started_at", "started_at", false),
-	"entered_at":  instanceOrder("entered_at", "entered_at", true),
-	"-entered_at": instanceOrder("-entered_at", "entered_at", false),
+	"":            instanceOrder("-started_at", "started_at", true),
+	"started_at":  instanceOrder("started_at", "started_at", false),
+	"-started_at": instanceOrder("-started_at", "started_at", true),
+	"entered_at":  instanceOrder("entered_at", "entered_at", false),
+	"-entered_at": instanceOrder("-entered_at", "entered_at", true),
 }
 
 // isInstanceID tells whether a text is an id in the one form in which it is stored.

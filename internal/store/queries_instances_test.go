@@ -58,9 +58,9 @@ func TestInstancesAreFoundByEveryFilter(t *testing.T) {
 			"started after":         {InstanceFilter{StartedAfter: &late}, []string{second}},
 			"started before":        {InstanceFilter{StartedBefore: &late}, []string{first}},
 			"started after both":    {InstanceFilter{StartedAfter: &early, Definition: "x"}, nil},
-			"oldest start first":    {InstanceFilter{Sort: "-started_at"}, []string{first, second}},
-			"newest entry first":    {InstanceFilter{Sort: "entered_at"}, []string{first, second}},
-			"oldest entry first":    {InstanceFilter{Sort: "-entered_at"}, []string{second, first}},
+			"oldest start first":    {InstanceFilter{Sort: "started_at"}, []string{first, second}},
+			"newest entry first":    {InstanceFilter{Sort: "-entered_at"}, []string{first, second}},
+			"oldest entry first":    {InstanceFilter{Sort: "entered_at"}, []string{second, first}},
 			"an unknown definition": {InstanceFilter{Definition: "' OR 1=1 --"}, nil},
 		} {
 			wantIDs(t, name, b.find(t, c.filter), c.want...)

@@ -1,0 +1,384 @@
+package approval
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"vobo/internal/fsm"
+	"vobo/internal/store"
+	"vobo/internal/testkit"
+)
+
+var errCrash = errors.New("crashed here")
+
+// breaker makes a process fail at one point of the store: the first times it comes
+// there, or, as a process that has crashed, for ever.
+type breaker struct {
+	mu    sync.Mutex
+	point string
+	left  int
+	hit   int
+}
+
+const forever = 1 << 30
+
+func (k *breaker) arm(point string, times int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.point, k.left, k.hit = point, times, 0
+}
+
+func (k *breaker) fail(point string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if point != k.point || k.left == 0 {
+		return nil
+	}
+	k.left--
+	k.hit++
+	return errCrash
+}
+
+func (k *breaker) hits() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.hit
+}
+
+var commitPoints = []string{store.PointBegin, store.PointLocked, store.PointRead, store.PointPlanned, store.PointWritten, store.PointCommitted}
+
+// guarantee R-03: the points of a decision and of a start
+func TestACrashAtAnyPointOfACommitLeavesNothingOrEverything(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		rounds := size(10, 50)
+		b.need("duel")
+		rosa := b.as("rosa@example.com")
+		var k breaker
+		faulty, _, stop := b.process(nil, k.fail)
+		defer stop()
+		var wrong tally
+		for _, point := range commitPoints {
+			ids := b.duels(rounds)
+			ana, _ := b.links(ids)
+			for i := range rounds {
+				times := []int{1, forever}[i%2]
+				b.crashedDecision(faulty, &k, point, times, ids[i], ana[i], &wrong)
+				b.crashedStart(faulty, &k, point, times, rosa, fmt.Sprintf("%s-%d", point, i), &wrong)
+			}
+		}
+		wrong.check(t, "R-03 decisions and starts half done or done twice", 2*rounds*len(commitPoints))
+	})
+}
+
+// crashedDecision decides through a process that fails at a point, looks at what it
+// left and lets the client try again at a healthy one.
+func (b *bundle) crashedDecision(faulty *Service, k *breaker, point string, times int, id, link string, wrong *tally) {
+	b.t.Helper()
+	k.arm(point, times)
+	res, err := faulty.DecideByToken(b.ctx, link, RoutePage, RaiseRequest{Event: "approve"}, Caller{})
+	hit := k.hits()
+	k.arm("", 0)
+	rows, tells := len(b.history(id)), b.named(id, "tell_approved")
+	if hit == 0 || (rows-1) != tells || rows > 2 || err == nil && rows != 2 {
+		wrong.add("%s ×%d: hit %d, %d rows, %d effects, answer %v", point, times, hit, rows, tells, err)
+	}
+	again, aerr := b.decide(link, RoutePage, RaiseRequest{Event: "approve"})
+	if aerr != nil || again.Replayed != (rows == 2) {
+		wrong.add("%s ×%d again: %+v, %v", point, times, again, aerr)
+		return
+	}
+	if err == nil && res.Transition.Hash != again.Transition.Hash {
+		wrong.add("%s ×%d: the retry gives another answer", point, times)
+	}
+	if len(b.history(id)) != 2 || b.named(id, "tell_approved") != 1 {
+		wrong.add("%s ×%d: after the retry %v", point, times, b.states(id))
+	}
+}
+
+// crashedStart is crashedDecision for a start with an Idempotency-Key.
+func (b *bundle) crashedStart(faulty *Service, k *breaker, point string, times int, c Caller, key string, wrong *tally) {
+	b.t.Helper()
+	r := StartRequest{Definition: "duel", Data: map[string]any{"title": key}, Idem: idem(key, "POST /v1/instances", key)}
+	k.arm(point, times)
+	res, err := faulty.Start(b.ctx, c, r)
+	k.arm("", 0)
+	again, aerr := b.svc.Start(b.ctx, c, r)
+	if aerr != nil || err == nil && (!again.Replayed || again.bytes() != res.bytes()) {
+		wrong.add("start %s ×%d: %v, then %+v, %v", point, times, err, again, aerr)
+		return
+	}
+	third, err := b.svc.Start(b.ctx, c, r)
+	if err != nil || !third.Replayed || third.bytes() != again.bytes() {
+		wrong.add("start %s ×%d, a third time: %+v, %v", point, times, third, err)
+	}
+	var started string
+	if err := jsonInto(third.Raw, &started); err != nil {
+		wrong.add("start %s: %v", point, err)
+		return
+	}
+	if rows := b.history(started); len(rows) != 1 {
+		wrong.add("start %s ×%d: %d rows", point, times, len(rows))
+	}
+}
+
+var outboxPoints = []string{store.PointClaim, store.PointClaimCommitted, store.PointStart, store.PointStartCommitted,
+	store.PointFinish, store.PointFinishWritten, store.PointFinishCommit, store.PointRelease}
+
+// guarantee R-03: the points of the outbox; D4: a copy needs an attempt of unknown end
+func TestACrashAtAnyPointOfTheOutboxLosesNothingAndExplainsEveryCopy(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		rounds, batch := size(2, 7), 8 // of one idempotent and one other effect each
+		rosa := b.as("rosa@example.com")
+		var wrong tally
+		for _, point := range outboxPoints {
+			for round := range rounds {
+				var ids []string
+				for i := range batch {
+					ids = append(ids, b.start(rosa, "notes", fmt.Sprintf(`{"title":"%s %d %d"}`, point, round, i)).ID)
+				}
+				b.crashedOutbox(t, point, &wrong)
+				b.settle(t)
+				b.explained(ids, point, &wrong)
+			}
+		}
+		wrong.check(t, "R-03 effects lost, or copied without an attempt of unknown end", 2*rounds*batch*len(outboxPoints))
+	})
+}
+
+// crashedOutbox lets a process send until it fails at a point and is gone.
+func (b *bundle) crashedOutbox(t *testing.T, point string, wrong *tally) {
+	t.Helper()
+	var k breaker
+	k.arm(point, forever)
+	faulty, _, stop := b.process(nil, k.fail)
+	for range 2 {
+		if _, err := faulty.DispatchOnce(b.ctx); err != nil && !errors.Is(err, errCrash) {
+			wrong.add("%s: %v", point, err)
+		}
+		testkit.WaitFor(t, "the attempts of the process that fails to end", func() bool {
+			faulty.outbox.mu.Lock()
+			defer faulty.outbox.mu.Unlock()
+			return len(faulty.outbox.running) == 0
+		})
+	}
+	stop()
+	if k.hits() == 0 {
+		wrong.add("%s was never reached", point)
+	}
+}
+
+// settle takes over what a process left: leases run out, what may not be repeated is
+// unknown and resolved by a person.
+func (b *bundle) settle(t *testing.T) {
+	t.Helper()
+	b.pass(lease + time.Second)
+	if _, err := b.svc.RecoverOnce(b.ctx); err != nil {
+		t.Fatalf("recover: %v", err)
+	}
+	for range 3 {
+		b.deliver()
+		b.pass(time.Minute)
+	}
+}
+
+// explained checks that every effect was delivered, or is known to be of unknown end,
+// and that there are no more copies than attempts of unknown end.
+func (b *bundle) explained(ids []string, point string, wrong *tally) {
+	b.t.Helper()
+	copies := map[string]int{}
+	for _, c := range b.hooks.Calls() {
+		copies[c.Header.Get("webhook-id")]++
+	}
+	for _, id := range ids {
+		for _, e := range b.effects(id) {
+			if e.Kind != kindWebhook {
+				continue
+			}
+			unknown := 0
+			for _, a := range e.Attempts {
+				if a.Outcome == "unknown" || a.Outcome == "started" {
+					unknown++
+				}
+			}
+			n := copies[e.Key]
+			switch {
+			case e.Status == fsm.EffectSucceeded && n >= 1 && n-1 <= unknown:
+			case e.Status == fsm.EffectUnknown && !e.Idempotent && n <= 1:
+			default:
+				wrong.add("%s: %s is %s after %d copies and attempts %+v", point, e.Name, e.Status, n, e.Attempts)
+			}
+		}
+	}
+}
+
+// http-api.md: what is refused by a stop is refused before it is written.
+func TestAStoppingServiceFinishesWhatItTookAndRefusesTheRest(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		const n = 200
+		ids := b.duels(n)
+		ana, _ := b.links(ids)
+		svc, _, stop := b.process(nil, nil)
+		errs := make([]error, n)
+		go func() { stop() }()
+		together(n, func(i int) {
+			_, errs[i] = svc.DecideByToken(b.ctx, ana[i], RoutePage, RaiseRequest{Event: "approve"}, Caller{})
+		})
+		var wrong tally
+		outcomes := b.outcomes(b.raw())
+		done := 0
+		for i, id := range ids {
+			if errs[i] == nil {
+				done++
+			}
+			if (errs[i] == nil) != (outcomes[id].state == "approved") {
+				wrong.add("%s: %v", outcomes[id].state, errs[i])
+			}
+		}
+		t.Logf("%d of %d were taken", done, n)
+		wrong.check(t, "R-29 answers that do not agree with the database", n)
+	})
+}
+
+// field report B66
+func TestManyClientsSweeperAndOutboxOnSQLiteLoseNothing(t *testing.T) {
+	t.Parallel()
+	const clients, each = 50, 10
+	b := newBundle(t, testkit.SQLite(t))
+	b.need("duel")
+	rosa := b.as("rosa@example.com")
+	done := make(chan struct{})
+	var beside sync.WaitGroup
+	var wrong tally
+	loop := func(f func() error) {
+		beside.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := f(); err != nil {
+					wrong.add("beside: %v", err)
+					return
+				}
+			}
+		})
+	}
+	loop(func() error { _, err := b.svc.SweepOnce(b.ctx, 100, 0); return err })
+	loop(func() error { _, err := b.svc.DispatchOnce(b.ctx); return err })
+	loop(func() error { // an export that reads everything
+		_, err := b.svc.Instances(b.ctx, admin, store.InstanceFilter{}, store.Paging{Limit: 500})
+		return err
+	})
+	together(clients, func(i int) {
+		for n := range each {
+			res, err := b.svc.Start(b.ctx, rosa, StartRequest{Definition: "duel", Data: map[string]any{"title": fmt.Sprint(i, n)}})
+			if err != nil {
+				wrong.add("start: %v", err)
+				continue
+			}
+			infos, err := b.store.Assignees(b.ctx, res.View.ID)
+			if err != nil || len(infos) != 2 {
+				wrong.add("assignees: %d, %v", len(infos), err)
+				continue
+			}
+			if _, err := b.decide(b.svc.mint(res.View.ID, &infos[n%2].Assignee), routes[n%2], RaiseRequest{Event: []string{"approve", "reject"}[n%2]}); err != nil {
+				wrong.add("decision: %v", err)
+			}
+		}
+	})
+	close(done)
+	beside.Wait()
+	b.deliver()
+	for id, o := range b.outcomes(b.raw()) {
+		if o.rows != 1 || o.effects != 1 {
+			wrong.add("%s: %+v", id, o)
+		}
+	}
+	counts := b.query(b.raw(), `SELECT (SELECT count(*) FROM instances), (SELECT count(*) FROM transitions),
+		(SELECT count(*) FROM effects WHERE kind = 'email'), (SELECT count(*) FROM effects WHERE status NOT IN ('succeeded', 'cancelled'))`)[0]
+	if want := fmt.Sprintf("%d|%d|%d|0", clients*each, 2*clients*each, clients*each); counts != want {
+		t.Errorf("instances, history rows, effects, unsent: %s, want %s", counts, want)
+	}
+	wrong.check(t, "B66 starts and decisions lost or failed", clients*each)
+}
+
+// field report B48
+func TestEveryDigitOfANumberIsKeptEverywhere(t *testing.T) {
+	t.Parallel()
+	const data = `{"id":616581622363398142,"n":9007199254740993,"u":18446744073709551615,"d":0.1,"z":-0}`
+	digits := []string{"616581622363398142", "9007199254740993", "18446744073709551615", "0.1"}
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		rosa := b.as("rosa@example.com")
+		v := b.start(rosa, "digits", data)
+		has := func(what, text string, want ...string) {
+			t.Helper()
+			for _, d := range want {
+				if !strings.Contains(text, d) {
+					t.Errorf("%s has lost %s: %s", what, d, text)
+				}
+			}
+		}
+		has("the answer", string(v.Data), digits...)
+		has("reading it", string(b.instance(v.ID).Data), digits...)
+		b.deliver()
+		call := b.hooks.WaitCalls(t, "/numbers", 1)[0]
+		has("the webhook", string(call.Body), digits...)
+		mails, err := b.svc.Mailbox(b.ctx, store.Paging{Limit: 10})
+		if err != nil || len(mails.Items) == 0 {
+			t.Fatalf("%d mails, %v", len(mails.Items), err)
+		}
+		has("the mail", mails.Items[0].Subject+mails.Items[0].Text, digits[:3]...)
+		if _, err := b.svc.Raise(b.ctx, rosa, v.ID, RaiseRequest{Event: "keep", Input: tree(t, `{"n":18446744073709551614}`)}); err != nil {
+			t.Fatal(err)
+		}
+		row := b.history(v.ID)[1]
+		has("the history", string(row.Input)+string(Render(row.Changes)), "18446744073709551614", "9007199254740993")
+		if _, err := b.svc.Raise(b.ctx, rosa, v.ID, RaiseRequest{Event: "keep", Input: tree(t, `{"n":9007199254740993}`)}); err != nil {
+			t.Fatal(err)
+		}
+		// 2^53 + 1 is not 2^53, which a float would take it for.
+		if _, err := b.svc.Raise(b.ctx, rosa, v.ID, RaiseRequest{Event: "equal"}); err == nil {
+			t.Error("a guard takes 9007199254740993 for 9007199254740992")
+		}
+		b.raise(rosa, v.ID, "above")
+	})
+}
+
+// D1, D2: the history is dense, chained and verifies.
+func TestTheHistoryIsDenseAndItsChainVerifies(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		id := b.review()
+		b.mustDecide(b.callback(id), RouteCallback, RaiseRequest{Event: "pinged", Input: tree(t, `{"n":1.50,"t":"é"}`)})
+		b.mustDecide(b.link(id, "ana@example.com"), RoutePage, RaiseRequest{Event: "ask", Comment: "wozu?\n"})
+		b.pass(25 * time.Hour)
+		b.sweep()
+		b.mustDecide(b.link(id, "bea@example.com"), RoutePage, RaiseRequest{Event: "approve", Input: limit(t, "5"), Comment: "ok"})
+		page, err := b.store.History(b.ctx, id, store.Paging{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fsm.VerifyChain(page.Items); err != nil {
+			t.Errorf("the chain: %v", err)
+		}
+		for i := range page.Items {
+			if page.Items[i].Seq != i+1 {
+				t.Fatalf("row %d has seq %d", i, page.Items[i].Seq)
+			}
+		}
+		changed := slices.Clone(page.Items)
+		changed[1].Comment = "tampered"
+		if fsm.VerifyChain(changed) == nil {
+			t.Error("a changed comment is not found out")
+		}
+	})
+}
