@@ -28,7 +28,7 @@ type pages struct {
 func loadPages() (*pages, error) {
 	base, err := template.New("base").Funcs(template.FuncMap{
 		"u": func(v any) template.HTML { return userText(fmt.Sprint(v)) }, "plain": func(v any) string { return plainText(fmt.Sprint(v)) },
-		"words": func(v any) string { return inWords(fmt.Sprint(v)) }, "md": markdown, "icon": icon, "bind": bind,
+		"words": func(v any) string { return inWords(fmt.Sprint(v)) }, "md": instructions, "icon": icon, "bind": bind,
 		"logo": func() template.HTML { return logo },
 	}).ParseFS(templateFiles, "templates/base/*.html")
 	if err != nil {

@@ -24,13 +24,14 @@ var (
 	foundation = []string{"fault"}
 	language   = append([]string{"definitions"}, foundation...)
 	engine     = append([]string{"fsm"}, language...)
-	services   = append([]string{"callbacks", "store", "deliver"}, engine...)
+	services   = append([]string{"callbacks", "store", "deliver", "markdown"}, engine...)
 	useCases   = append([]string{"approval"}, services...)
 	edges      = append([]string{"api", "web", "timers", "simulate"}, useCases...)
 
 	mayImport = map[string][]string{
 		"fault":       nil,
 		"client":      nil,
+		"markdown":    nil,
 		"definitions": foundation,
 		"fsm":         language,
 		"callbacks":   engine,
