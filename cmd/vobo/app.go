@@ -182,7 +182,7 @@ func newService(ctx context.Context, cfg settings, st *store.Store, ring *callba
 		}
 	}
 	return approval.New(ctx, approval.Config{Store: st, Ring: ring, Mailer: mailer, Webhooks: webhooks, BaseURL: cfg.BaseURL,
-		MailFrom: cfg.MailFrom, Vars: variables(os.Environ()), Zone: time.Local, Clock: time.Now, Log: log})
+		MailFrom: cfg.MailFrom, Vars: variables(os.Environ()), Zone: serverZone(), Clock: time.Now, Log: log})
 }
 
 // openRing reads the key ring, or makes it where the file is missing and the database

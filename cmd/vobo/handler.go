@@ -29,7 +29,7 @@ func newHandler(svc *approval.Service, cfg settings, o appOptions, log *slog.Log
 	case cfg.SMTPURL == "":
 		mailbox = web.MailboxAdmins
 	}
-	webConfig := web.Config{BaseURL: cfg.BaseURL, Demo: o.demo, Mailbox: mailbox, Log: log, Now: time.Now, Zone: time.Local}
+	webConfig := web.Config{BaseURL: cfg.BaseURL, Demo: o.demo, Mailbox: mailbox, Log: log, Now: time.Now, Zone: serverZone()}
 	apiConfig := api.Config{BaseURL: cfg.BaseURL, Version: version(), Log: log}
 	if err := api.Register(e, svc, apiConfig); err != nil {
 		return nil, err

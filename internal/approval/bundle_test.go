@@ -27,6 +27,7 @@ type bundle struct {
 	store *store.Store
 	ring  *callbacks.Ring
 	hooks *testkit.WebhookReceiver // what webhooks reach as env.CORE_URL and env.ESIGN_URL
+	paths byPath
 	url   string
 	shift atomic.Int64 // nanoseconds added to the database's clock
 	known sync.Map     // names of the definitions published by need

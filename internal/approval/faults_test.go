@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ var commitPoints = []string{store.PointBegin, store.PointLocked, store.PointRead
 func TestACrashAtAnyPointOfACommitLeavesNothingOrEverything(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, b *bundle) {
-		rounds := size(10, 50)
+		rounds := size(50, 200)
 		b.need("duel")
 		rosa := b.as("rosa@example.com")
 		var k breaker
@@ -134,7 +135,7 @@ var outboxPoints = []string{store.PointClaim, store.PointClaimCommitted, store.P
 func TestACrashAtAnyPointOfTheOutboxLosesNothingAndExplainsEveryCopy(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, b *bundle) {
-		rounds, batch := size(2, 7), 8 // of one idempotent and one other effect each
+		rounds, batch := size(4, 20), 8 // of one idempotent and one other effect each
 		rosa := b.as("rosa@example.com")
 		var wrong tally
 		for _, point := range outboxPoints {
@@ -227,10 +228,18 @@ func TestAStoppingServiceFinishesWhatItTookAndRefusesTheRest(t *testing.T) {
 		ana, _ := b.links(ids)
 		svc, _, stop := b.process(nil, nil)
 		errs := make([]error, n)
-		go func() { stop() }()
-		together(n, func(i int) {
+		var decided atomic.Int32
+		var stopped sync.WaitGroup
+		once := sync.OnceFunc(func() { stopped.Go(stop) })
+		each(n, 16, func(i int) {
+			if decided.Load() > n/4 {
+				once()
+			}
+			defer decided.Add(1)
 			_, errs[i] = svc.DecideByToken(b.ctx, ana[i], RoutePage, RaiseRequest{Event: "approve"}, Caller{})
 		})
+		once()
+		stopped.Wait()
 		var wrong tally
 		outcomes := b.outcomes(b.raw())
 		done := 0
