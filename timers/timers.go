@@ -23,6 +23,7 @@ const (
 	pruneEach   = "@every 10m"
 	reloadEach  = "@every 3s"
 	dispatchMin = "@every 1s"
+	dispatchGap = 4 * time.Millisecond
 )
 
 // Config says how often.
@@ -134,18 +135,15 @@ func (t *Timers) sweepAll() error {
 	return nil
 }
 
-// dispatchAll leases and sends until nothing is due or no sender is free.
+// dispatchAll leases what is due as far as senders are free; a sender that becomes
+// free wakes it again.
 func (t *Timers) dispatchAll() error {
-	for t.ctx.Err() == nil {
-		n, err := t.svc.DispatchOnce(t.ctx)
-		if err != nil || n == 0 {
-			return err
-		}
-	}
-	return nil
+	_, err := t.svc.DispatchOnce(t.ctx)
+	return err
 }
 
-// relayWakes starts a dispatch at once when effects were committed.
+// relayWakes starts a dispatch at once when effects were committed; the next ones
+// within dispatchGap share one.
 func (t *Timers) relayWakes() {
 	for {
 		select {
@@ -153,6 +151,13 @@ func (t *Timers) relayWakes() {
 			return
 		case <-t.svc.Woken():
 			nudge(t.dispatch)()
+		}
+		gap := time.NewTimer(dispatchGap)
+		select {
+		case <-t.ctx.Done():
+			gap.Stop()
+			return
+		case <-gap.C:
 		}
 	}
 }

@@ -67,13 +67,15 @@ func TestACrashAtAnyPointOfACommitLeavesNothingOrEverything(t *testing.T) {
 		for _, point := range commitPoints {
 			ids := b.duels(rounds)
 			ana, _ := b.links(ids)
+			more := b.duels(rounds)
 			for i := range rounds {
 				times := []int{1, forever}[i%2]
 				b.crashedDecision(faulty, &k, point, times, ids[i], ana[i], &wrong)
 				b.crashedStart(faulty, &k, point, times, rosa, fmt.Sprintf("%s-%d", point, i), &wrong)
+				b.crashedRaise(faulty, &k, point, more[i], &wrong)
 			}
 		}
-		wrong.check(t, "R-03 decisions and starts half done or done twice", 2*rounds*len(commitPoints))
+		wrong.check(t, "R-03 events and starts half done or done twice", 3*rounds*len(commitPoints))
 	})
 }
 
@@ -99,6 +101,18 @@ func (b *bundle) crashedDecision(faulty *Service, k *breaker, point string, time
 	}
 	if len(b.history(id)) != 2 || b.named(id, "tell_approved") != 1 {
 		wrong.add("%s ×%d: after the retry %v", point, times, b.states(id))
+	}
+}
+
+// crashedRaise loses an answer once, to a caller who has no key to try again with: the
+// service finds by itself what it had written, and gives the first answer.
+func (b *bundle) crashedRaise(faulty *Service, k *breaker, point, id string, wrong *tally) {
+	b.t.Helper()
+	k.arm(point, 1)
+	res, err := faulty.Raise(b.ctx, b.as("bea@example.com"), id, RaiseRequest{Event: "reject"})
+	k.arm("", 0)
+	if err != nil || res.Instance.State != "rejected" || len(b.history(id)) != 2 || b.named(id, "tell_rejected") != 1 {
+		wrong.add("%s by session: %+v, %v, %v", point, res, err, b.states(id))
 	}
 }
 

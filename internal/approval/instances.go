@@ -25,6 +25,9 @@ func fill(ev *fsm.Event, r RaiseRequest, client Caller) error {
 		return fault.New(fault.InvalidInput, "The comment is too long.").With(
 			fault.Field{Pointer: "/comment", Detail: fmt.Sprintf("Use at most %d characters; it has %d.", MaxComment, utf8.RuneCountInString(r.Comment))})
 	}
+	if err := definitions.CheckJSON(r.Input); err != nil {
+		return err
+	}
 	ev.Name, ev.Input, ev.Comment = r.Event, r.Input, r.Comment
 	ev.Documents, ev.Digest, ev.IfRevision = r.Documents, r.Digest, r.IfRevision
 	ev.Locale = client.Locale
@@ -47,6 +50,9 @@ func (s *Service) Start(ctx context.Context, c Caller, r StartRequest) (*StartRe
 		return nil, err
 	}
 	if err := checkLabels(r.Labels); err != nil {
+		return nil, err
+	}
+	if err := definitions.CheckJSON(r.Data); err != nil {
 		return nil, err
 	}
 	ev, err := s.newEvent(fsm.KindStart, "")

@@ -16,6 +16,7 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	late     prometheus.Histogram
+	batches  prometheus.Histogram
 
 	instances, effects   *prometheus.Desc
 	attention, due, aged *prometheus.Desc
@@ -31,6 +32,8 @@ func newMetrics(s *Service) *metrics {
 			Help: "Attempts to deliver effects, by kind and outcome class."}, []string{"kind", "outcome"}),
 		late: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "vobo_deadline_lateness_seconds",
 			Help: "How long after it was due a deadline fired.", Buckets: []float64{.1, .5, 1, 2, 5, 10, 60, 600, 3600}}),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "vobo_commit_events",
+			Help: "Events that shared one commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64}}),
 		instances: prometheus.NewDesc("vobo_instances", "Instances, by status.", []string{"status"}, nil),
 		effects:   prometheus.NewDesc("vobo_effects", "Effects not yet succeeded, by status.", []string{"status"}, nil),
 		attention: prometheus.NewDesc("vobo_instances_attention", "Instances that an operator should look at.", nil, nil),
@@ -42,7 +45,7 @@ func newMetrics(s *Service) *metrics {
 // Metrics returns what /metrics shows.
 func (s *Service) Metrics() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.events, m.refusals, m.attempts, m.late, m}
+	return []prometheus.Collector{m.events, m.refusals, m.attempts, m.late, m.batches, m}
 }
 
 func (m *metrics) event(j *store.Job) {

@@ -20,6 +20,7 @@ const (
 	senders      = 32               // attempts under way at once
 	perHost      = 6                // of them to one host
 	notifyTopic  = "effects"
+	notifyEvery  = 20 * time.Millisecond
 	unsentReason = "The service that was sending stopped before it could record an answer."
 )
 
@@ -30,6 +31,7 @@ type outbox struct {
 	slots chan struct{}
 	woken chan struct{} // capacity 1: something may be due
 	told  chan struct{} // capacity 1: other replicas should look
+	ended chan ended    // ends of attempts that wait to be written together
 
 	mu      sync.Mutex
 	hosts   map[string]int
@@ -42,7 +44,7 @@ type outbox struct {
 }
 
 func newOutbox(s *Service) *outbox {
-	o := &outbox{s: s, slots: make(chan struct{}, senders), woken: make(chan struct{}, 1), told: make(chan struct{}, 1),
+	o := &outbox{s: s, slots: make(chan struct{}, senders), woken: make(chan struct{}, 1), told: make(chan struct{}, 1), ended: make(chan ended, senders),
 		hosts: map[string]int{}, running: map[string]store.ClaimedEffect{}}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	return o
@@ -58,20 +60,85 @@ func (o *outbox) wake() {
 	}
 }
 
-// start tells other replicas of new effects, coalesced, on a connection of its own.
+// start begins what runs beside the senders: telling other replicas, and writing the
+// ends of attempts.
 func (o *outbox) start() {
-	o.work.Go(func() {
-		for {
-			select {
-			case <-o.ctx.Done():
-				return
-			case <-o.told:
-				if err := o.s.store.Notify(o.ctx, notifyTopic); err != nil && o.ctx.Err() == nil {
-					o.s.log.Debug("other replicas could not be told of new effects; they will look by themselves", "error", err)
-				}
+	o.work.Go(o.tellReplicas)
+	o.work.Go(o.writeEnds)
+}
+
+// tellReplicas tells other replicas of new effects, at most once every notifyEvery.
+func (o *outbox) tellReplicas() {
+	pace := time.NewTicker(notifyEvery)
+	defer pace.Stop()
+	for {
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-o.told:
+			if err := o.s.store.Notify(o.ctx, notifyTopic); err != nil && o.ctx.Err() == nil {
+				o.s.log.Debug("other replicas could not be told of new effects; they will look by themselves", "error", err)
 			}
 		}
-	})
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-pace.C:
+		}
+	}
+}
+
+// ended is the end of an attempt on its way into the database.
+type ended struct {
+	finish store.Finish
+	done   chan error
+}
+
+// writeEnds shares a commit between the ends that wait.
+func (o *outbox) writeEnds() {
+	for {
+		var waiting []ended
+		select {
+		case <-o.ctx.Done():
+			return
+		case e := <-o.ended:
+			waiting = append(waiting, e)
+		}
+		for more := true; more && len(waiting) < batchSize; {
+			select {
+			case e := <-o.ended:
+				waiting = append(waiting, e)
+			default:
+				more = false
+			}
+		}
+		rows := make([]store.Finish, len(waiting))
+		for i := range waiting {
+			rows[i] = waiting[i].finish
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lease)
+		_, err := o.s.store.FinishAttempts(ctx, rows)
+		cancel()
+		for _, w := range waiting {
+			w.done <- err
+		}
+	}
+}
+
+// write has the end of an attempt written, together with others.
+func (o *outbox) write(ctx context.Context, f store.Finish) error {
+	e := ended{f, make(chan error, 1)}
+	select {
+	case o.ended <- e:
+		select {
+		case err := <-e.done:
+			return err
+		case <-o.ctx.Done():
+		}
+	case <-o.ctx.Done():
+	}
+	_, err := o.s.store.FinishAttempts(ctx, []store.Finish{f}) // a stop has ended the writer; a second write is fenced
+	return err
 }
 
 // stop starts nothing new, waits for attempts under way until ctx ends, and gives
@@ -291,8 +358,7 @@ func (s *Service) finish(ctx context.Context, e *store.ClaimedEffect, r fsm.Resu
 		return err
 	}
 	if !instanceHears(d.Effect(e.Name), e, r.Status) {
-		_, err := s.store.FinishAttempts(ctx, []store.Finish{{Instance: e.Instance, ResultEvent: r}})
-		return err
+		return s.outbox.write(ctx, store.Finish{Instance: e.Instance, ResultEvent: r})
 	}
 	ev, err := s.newEvent(fsm.KindEffectResult, e.Instance)
 	if err != nil {

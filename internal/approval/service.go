@@ -95,6 +95,7 @@ func (s *Service) elapsed(since time.Time) time.Duration { return s.cfg.Clock().
 // per batch, in the other replicas.
 func (s *Service) afterCommit(jobs []*store.Job) {
 	effects := false
+	s.metrics.batches.Observe(float64(len(jobs)))
 	for _, j := range jobs {
 		if j.Err != nil || j.Lost != nil || j.Requeue {
 			continue
