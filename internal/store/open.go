@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -124,7 +125,10 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	if !ok || path == "" || strings.HasPrefix(path, ":memory:") {
 		return fault.New(fault.Malformed, "The database URL names no file. Write sqlite:PATH.")
 	}
-	var err error
+	err := ownersFile(path)
+	if err != nil {
+		return err
+	}
 	if i.write, err = sql.Open(gormsqlite.DriverName, sqliteDSN(path, "_txlock=immediate")); err != nil {
 		return err
 	}
@@ -144,6 +148,19 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	}
 	i.gormRead, err = gorm.Open(gormsqlite.New(gormsqlite.Config{Conn: i.read}), gormConfig())
 	return err
+}
+
+// ownersFile makes a file that is not there yet, for its owner alone: it holds people's
+// data and sessions. SQLite gives what it keeps beside the file the same rights.
+func ownersFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return fault.Wrap(err, fault.Unavailable, "The database file %s cannot be opened. Check that its folder exists and may be written.", path)
+	}
+	return nil
 }
 
 // SQLitePath is the file of a sqlite: URL; ok is false for any other URL.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,7 +35,8 @@ type sortColumn struct {
 type valueKind int
 
 const (
-	numberValue valueKind = iota // int64
+	numberValue valueKind = iota // int64, in an integer column of 32 bits
+	bigValue                     // int64, in a column of 64 bits
 	textValue
 	timeValue // time.Time, in the cursor as milliseconds
 	idValue   // an instance's id
@@ -171,9 +173,16 @@ func (c sortColumn) value(raw *json.RawMessage) (any, error) {
 	default:
 		var number int64
 		err := json.Unmarshal(*raw, &number)
+		if err == nil && c.kind == numberValue && !fitsColumn(number) {
+			err = fault.New(fault.Malformed, "number out of range")
+		}
 		return number, err
 	}
 }
+
+// fitsColumn tells whether an integer column can be compared with n: PostgreSQL refuses what
+// has more than 32 bits, SQLite finds nothing.
+func fitsColumn(n int64) bool { return n >= math.MinInt32 && n <= math.MaxInt32 }
 
 // after gives the condition for the rows behind the cursor, in the standard expanded
 // form: (a > ?) OR (a = ? AND b > ?) …, with the first column's bound outside so that an index

@@ -21,7 +21,7 @@ type AuditLine struct {
 // refusalsWritten is how many lines one token gets in one hour (of UTC); more are counted only.
 const refusalsWritten = 20
 
-var auditOrder = listOrder{name: "audit", columns: []sortColumn{{name: "id", kind: numberValue}}}
+var auditOrder = listOrder{name: "audit", columns: []sortColumn{{name: "id", kind: bigValue}}}
 
 // Audit writes a line; refusals beyond 20 per token and hour are only counted.
 func (s *Store) Audit(ctx context.Context, l AuditLine) error {

@@ -75,6 +75,9 @@ func (s *Store) Definition(ctx context.Context, name string, version int) (Defin
 	if version != 0 {
 		query.and("version = ?", version)
 	}
+	if !fitsColumn(int64(version)) {
+		return DefinitionRow{}, fault.New(fault.NotFound, "There is no version %d of a definition named %q.", version, name)
+	}
 	row, found, err := selectOne(s.reader(ctx), readDefinition,
 		selectDefinitions+" WHERE "+query.conditions()+" ORDER BY version DESC LIMIT 1", query.args...)
 	switch {
@@ -108,6 +111,9 @@ func (s *Store) Definitions(ctx context.Context, p Paging) (Page[DefinitionRow],
 func (s *Store) DeleteDefinition(ctx context.Context, name string, version int) error {
 	if err := checkText("The definition's name", name); err != nil {
 		return err
+	}
+	if !fitsColumn(int64(version)) {
+		return fault.New(fault.NotFound, "There is no version %d of a definition named %q.", version, name)
 	}
 	return s.inTransaction(ctx, func(tx *gorm.DB) error {
 		n, err := execute(tx, `DELETE FROM definitions WHERE name = ? AND version = ? AND NOT EXISTS

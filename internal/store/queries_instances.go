@@ -107,7 +107,11 @@ func (f InstanceFilter) query() (*statement, error) {
 			query.and("instances.id = ?", f.ID)
 		}
 	}
-	if f.Version != 0 {
+	switch {
+	case f.Version == 0:
+	case !fitsColumn(int64(f.Version)):
+		query.and("1 = 0")
+	default:
 		query.and("instances.version = ?", f.Version)
 	}
 	if f.Attention != nil {
