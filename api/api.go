@@ -4,9 +4,12 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -21,8 +24,20 @@ import (
 const MaxBody = 1 << 20
 
 // SessionCookie is the name of the cookie that people's browsers carry; with https
-// it has the prefix __Host-.
+// it has the prefix __Host-, or __Secure- where the base URL has a path.
 const SessionCookie = "vobo"
+
+// sessionCookie is the one name that is read: a cookie without the prefix may be set
+// by a neighbour of the same site.
+func sessionCookie(base *url.URL) string {
+	switch {
+	case base.Scheme != "https":
+		return SessionCookie
+	case strings.TrimRight(base.Path, "/") == "":
+		return "__Host-" + SessionCookie
+	}
+	return "__Secure-" + SessionCookie
+}
 
 // Config is what the edge is told.
 type Config struct {
@@ -33,10 +48,11 @@ type Config struct {
 
 // API holds what handlers need.
 type API struct {
-	svc  *approval.Service
-	cfg  Config
-	huma huma.API
-	csrf *http.CrossOriginProtection
+	svc    *approval.Service
+	cfg    Config
+	cookie string // name of the session cookie
+	huma   huma.API
+	csrf   *http.CrossOriginProtection
 
 	// bodies are the described bodies: huma puts "binary text" in their place where a
 	// handler takes the raw bytes, so reference puts them back.
@@ -45,7 +61,11 @@ type API struct {
 
 // Register puts the routes of the API on e.
 func Register(e *echo.Echo, svc *approval.Service, cfg Config) error {
-	a := &API{svc: svc, cfg: cfg, csrf: http.NewCrossOriginProtection(), bodies: map[*huma.RequestBody]*huma.MediaType{}}
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil {
+		return fmt.Errorf("api: base URL: %w", err)
+	}
+	a := &API{svc: svc, cfg: cfg, cookie: sessionCookie(base), csrf: http.NewCrossOriginProtection(), bodies: map[*huma.RequestBody]*huma.MediaType{}}
 	hc := huma.DefaultConfig("Vobo", cfg.Version)
 	hc.DocsPath, hc.SchemasPath, hc.OpenAPIPath = "", "", "/openapi"
 	hc.CreateHooks = nil
@@ -58,6 +78,14 @@ func Register(e *echo.Echo, svc *approval.Service, cfg Config) error {
 	hc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {Type: "http", Scheme: "bearer", Description: "An API key: vobo_…"},
 	}
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc { // huma serves its document without our middleware
+		return func(c echo.Context) error {
+			if strings.HasPrefix(c.Request().URL.Path, hc.OpenAPIPath) {
+				secure(c.Response().Header().Set)
+			}
+			return next(c)
+		}
+	})
 	a.huma = humaecho.New(e, hc)
 	a.huma.UseMiddleware(a.harden, a.authenticate)
 	a.instances()
@@ -88,14 +116,14 @@ func (a *API) operations(e *echo.Echo) error {
 			return err
 		}
 	}
-	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})))
-	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
-	e.GET("/readyz", func(c echo.Context) error {
+	e.GET("/metrics", secured(echo.WrapHandler(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))))
+	e.GET("/healthz", secured(func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }))
+	e.GET("/readyz", secured(func(c echo.Context) error {
 		if err := a.svc.Ready(c.Request().Context()); err != nil {
 			a.cfg.Log.Error("not ready", "error", err)
 			return c.String(http.StatusServiceUnavailable, "not ready\n")
 		}
 		return c.String(http.StatusOK, "ready\n")
-	})
+	}))
 	return a.reference(e)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"github.com/labstack/echo/v4"
 
 	"vobo/internal/approval"
 	"vobo/internal/fault"
@@ -24,12 +25,25 @@ func callerOf(ctx context.Context) approval.Caller {
 	return c
 }
 
+// secure sets the headers of every answer that is no page.
+func secure(set func(name, value string)) {
+	set("Cache-Control", "no-store")
+	set("X-Content-Type-Options", "nosniff")
+	set("Referrer-Policy", "no-referrer")
+	set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+}
+
+// secured is secure for handlers outside the API's description.
+func secured(h echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		secure(c.Response().Header().Set)
+		return h(c)
+	}
+}
+
 // harden puts the headers that every answer of the API carries, and takes bodies as JSON only.
 func (a *API) harden(ctx huma.Context, next func(huma.Context)) {
-	ctx.SetHeader("Cache-Control", "no-store")
-	ctx.SetHeader("X-Content-Type-Options", "nosniff")
-	ctx.SetHeader("Referrer-Policy", "no-referrer")
-	ctx.SetHeader("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	secure(ctx.SetHeader)
 	if kind := ctx.Header("Content-Type"); kind != "" && hasBody(ctx.Method()) {
 		base, _, _ := strings.Cut(kind, ";")
 		base = strings.ToLower(strings.TrimSpace(base))
@@ -66,6 +80,12 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 }
 
 func (a *API) identify(ctx huma.Context) (approval.Caller, error) {
+	request := humaecho.Unwrap(ctx).Request()
+	for _, name := range []string{"Authorization", "On-Behalf-Of"} {
+		if all := request.Header.Values(name); len(all) > 1 || name == "On-Behalf-Of" && len(all) == 1 && strings.TrimSpace(all[0]) == "" {
+			return approval.Caller{}, fault.New(fault.Malformed, "Send %s once and not empty, or leave it out.", name)
+		}
+	}
 	if h := ctx.Header("Authorization"); h != "" {
 		scheme, key, _ := strings.Cut(h, " ")
 		if !strings.EqualFold(scheme, "bearer") {
@@ -73,12 +93,7 @@ func (a *API) identify(ctx huma.Context) (approval.Caller, error) {
 		}
 		return a.svc.AuthenticateKey(ctx.Context(), strings.TrimSpace(key), ctx.Header("On-Behalf-Of"))
 	}
-	request := humaecho.Unwrap(ctx).Request()
-	for _, name := range []string{"__Host-" + SessionCookie, "__Secure-" + SessionCookie, SessionCookie} {
-		cookie, err := request.Cookie(name)
-		if err != nil {
-			continue
-		}
+	if cookie, err := request.Cookie(a.cookie); err == nil {
 		if err := a.csrf.Check(request); err != nil {
 			return approval.Caller{}, fault.New(fault.Forbidden, "This request came from another site.")
 		}

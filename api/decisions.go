@@ -34,7 +34,7 @@ func (a *API) decisions() {
 func (a *API) callback(ctx context.Context, in *byToken) (*answer, error) {
 	r, err := raiseRequest(in.RawBody, true)
 	if err != nil {
-		return nil, a.fail(err)
+		return nil, a.fail(a.svc.ClosedOr(ctx, in.Token, approval.RouteCallback, err))
 	}
 	return a.decide(ctx, in.Token, "POST /v1/callbacks", r, &in.Sent)
 }
@@ -44,7 +44,7 @@ func (a *API) callbackEvent(ctx context.Context, in *byTokenAndEvent) (*answer, 
 	if len(in.RawBody) > 0 {
 		var err error
 		if r.Input, err = definitions.DecodeJSON(in.RawBody); err != nil {
-			return nil, a.fail(err)
+			return nil, a.fail(a.svc.ClosedOr(ctx, in.Token, approval.RouteCallback, err))
 		}
 	}
 	return a.decide(ctx, in.Token, "POST /v1/callbacks/"+in.Event, r, &in.Sent)
@@ -53,7 +53,7 @@ func (a *API) callbackEvent(ctx context.Context, in *byTokenAndEvent) (*answer, 
 func (a *API) decide(ctx context.Context, token, route string, r approval.RaiseRequest, in *Sent) (*answer, error) {
 	var err error
 	if r.Idem, err = idempotency(in.keyPresent, in.IdempotencyKey, route, in.RawBody); err != nil {
-		return nil, a.fail(err)
+		return nil, a.fail(a.svc.ClosedOr(ctx, token, approval.RouteCallback, err))
 	}
 	res, err := a.svc.DecideByToken(ctx, token, approval.RouteCallback, r, approval.Caller{})
 	return a.result(res, err)

@@ -62,10 +62,7 @@ func (a *API) retryEffect(ctx context.Context, in *byIDSent) (*answer, error) {
 		return nil, a.fail(err)
 	}
 	v, err := a.svc.RetryEffect(ctx, callerOf(ctx), in.ID, reason, idem)
-	if err != nil {
-		return nil, a.fail(err)
-	}
-	return ok(v)
+	return a.effectAnswer(v, err)
 }
 
 func (a *API) resolveEffect(ctx context.Context, in *byIDSent) (*answer, error) {
@@ -82,8 +79,16 @@ func (a *API) resolveEffect(ctx context.Context, in *byIDSent) (*answer, error) 
 		return nil, a.fail(err)
 	}
 	v, err := a.svc.ResolveEffect(ctx, callerOf(ctx), in.ID, r, idem)
+	return a.effectAnswer(v, err)
+}
+
+func (a *API) effectAnswer(v *approval.EffectView, err error) (*answer, error) {
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	return ok(v)
+	out, err := ok(v)
+	if v.Replayed {
+		out.Replayed = "true"
+	}
+	return out, err
 }

@@ -94,13 +94,15 @@ func (a *API) start(ctx context.Context, in *Sent) (*answer, error) {
 	if err != nil {
 		return nil, a.fail(err)
 	}
+	out := &answer{Status: http.StatusCreated, Body: res.Raw}
 	if res.Replayed {
-		return &answer{Status: http.StatusCreated, Replayed: "true", Body: res.Raw}, nil
+		out.Replayed = "true"
+	} else {
+		out.Body = approval.Render(res.View)
 	}
-	out, err := answerOf(http.StatusCreated, res.View)
 	out.Location = a.cfg.BaseURL + "/v1/instances/" + res.View.ID
 	out.ETag = etag(res.View.Revision)
-	return out, err
+	return out, nil
 }
 
 func etag(revision int) string { return `"` + strconv.Itoa(revision) + `"` }
@@ -183,7 +185,7 @@ func (a *API) instance(ctx context.Context, in *ByID) (*answer, error) {
 func (a *API) raise(ctx context.Context, in *byIDSent) (*answer, error) {
 	r, err := raiseRequest(in.RawBody, false)
 	if err != nil {
-		return nil, a.fail(err)
+		return nil, a.fail(a.svc.UnreadableOr(ctx, callerOf(ctx), in.ID, err))
 	}
 	if in.IfMatch != "" {
 		if r.IfRevision, err = strconv.Atoi(strings.Trim(strings.TrimPrefix(in.IfMatch, "W/"), `"`)); err != nil || r.IfRevision < 1 {
@@ -202,15 +204,14 @@ func (a *API) result(res *approval.Result, err error) (*answer, error) {
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	if res.Raw != nil {
-		return &answer{Status: http.StatusOK, Replayed: "true", Body: res.Raw}, nil
+	out := &answer{Status: http.StatusOK, ETag: etag(res.Instance.Revision), Body: res.Raw}
+	if out.Body == nil {
+		out.Body = approval.Render(*res)
 	}
-	out, err := ok(*res)
 	if res.Replayed {
 		out.Replayed = "true"
 	}
-	out.ETag = etag(res.Instance.Revision)
-	return out, err
+	return out, nil
 }
 
 func (a *API) cancel(ctx context.Context, in *byIDSent) (*answer, error) {

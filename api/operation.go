@@ -83,8 +83,9 @@ func (s *Sent) Resolve(ctx huma.Context) []error {
 // describe fills in the documentation of an operation from Go types.
 func (a *API) describe(method, path, summary string, request, response any, tags ...string) huma.Operation {
 	registry := a.huma.OpenAPI().Components.Schemas
-	op := huma.Operation{Method: method, Path: path, Summary: summary, Tags: tags, MaxBodyBytes: MaxBody,
-		OperationID: operationID(method, path), SkipValidateBody: true, Responses: map[string]*huma.Response{}}
+	op := huma.Operation{Method: method, Path: path, Summary: summary, Tags: tags,
+		MaxBodyBytes: MaxBody + 1, // huma refuses the limit itself
+		OperationID:  operationID(method, path), SkipValidateBody: true, Responses: map[string]*huma.Response{}}
 	if request != nil {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"application/json": {Schema: registry.Schema(reflect.TypeOf(request), true, "")}}}

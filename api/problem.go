@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -165,9 +166,7 @@ func ErrorHandler(cfg Config) echo.HTTPErrorHandler {
 			}
 		}
 		p := a.problemOf(err)
-		h := c.Response().Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
+		secure(c.Response().Header().Set)
 		b, merr := json.Marshal(p)
 		if merr == nil {
 			merr = c.Blob(p.Status, "application/problem+json", b)
@@ -185,6 +184,7 @@ func init() {
 		switch status {
 		case http.StatusRequestEntityTooLarge:
 			code = fault.TooLarge
+			msg = fmt.Sprintf("The body is larger than %d KiB. Send documents by reference.", MaxBody>>10)
 		case http.StatusUnsupportedMediaType:
 			code = fault.Unsupported
 		case http.StatusUnprocessableEntity, http.StatusBadRequest:

@@ -73,7 +73,11 @@ func (a *API) task(ctx context.Context, in *ByID) (*answer, error) {
 func (a *API) decideTask(ctx context.Context, in *byIDSent) (*answer, error) {
 	r, err := raiseRequest(in.RawBody, true)
 	if err != nil {
-		return nil, a.fail(err)
+		instance, _, notID := approval.ParseID(in.ID)
+		if notID != nil {
+			return nil, a.fail(notID)
+		}
+		return nil, a.fail(a.svc.UnreadableOr(ctx, callerOf(ctx), instance, err))
 	}
 	if r.Idem, err = idempotency(in.keyPresent, in.IdempotencyKey, "POST /v1/tasks/"+in.ID+"/decide", in.RawBody); err != nil {
 		return nil, a.fail(err)

@@ -193,7 +193,7 @@ func collectTargets(controls []*control, targets map[string]string) {
 
 // nearest finds the field of a pointer, or of what holds it.
 func nearest(targets map[string]string, pointer string) string {
-	for pointer != "" {
+	for strings.HasPrefix(pointer, "/") {
 		if id, ok := targets[pointer]; ok {
 			return id
 		}
@@ -225,6 +225,9 @@ func (a asked) read(values url.Values) (req approval.RaiseRequest, mistakes []fa
 			tree = map[string]any{}
 		}
 		for _, key := range extra {
+			if strings.Count(key, ".") > longestPath {
+				continue // foreign says so
+			}
 			putPath(tree, strings.Split(strings.TrimPrefix(key, "input."), "."), values.Get(key))
 		}
 		req.Input = tree
@@ -310,14 +313,8 @@ func (a asked) unknown(values url.Values) []string {
 		if !ok {
 			continue
 		}
-		top, _, _ := strings.Cut(rest, ".")
-		top, _, _ = strings.Cut(top, "@")
-		if !slices.ContainsFunc(a.events, func(e approval.OfferedEvent) bool {
-			return slices.ContainsFunc(e.Fields, func(f definitions.FormField) bool {
-				first, _, _ := strings.Cut(f.Name, ".")
-				return first == top || f.Name == rest
-			})
-		}) {
+		name, _, _ := strings.Cut(rest, "@")
+		if !slices.ContainsFunc(a.events, func(e approval.OfferedEvent) bool { return knows(e.Fields, name) }) {
 			extra = append(extra, key)
 		}
 	}
@@ -325,17 +322,51 @@ func (a asked) unknown(values url.Values) []string {
 	return extra
 }
 
+// knows tells whether fields have a field of that path: a.b in a group, a.3.b in a repeatable one.
+func knows(fields []definitions.FormField, path string) bool {
+	for i := range fields {
+		field := &fields[i]
+		rest, below := strings.CutPrefix(path, field.Name+".")
+		switch kind := kindOf(field); {
+		case path == field.Name:
+			return true
+		case !below:
+		case kind == "group" && knows(field.Fields, rest):
+			return true
+		case kind == "rows":
+			index, inner, _ := strings.Cut(rest, ".")
+			if _, err := strconv.Atoi(index); err == nil && knows(field.Items.Fields, inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// longestPath bounds the path of a field: no form of ours goes deeper, and what is deeper
+// could not be read again.
+const longestPath = 32
+
 // formOwn are the fields of every form of ours.
 var formOwn = []string{"event", "comment", "digest", "csrf", "once", "add", "remove", "folder", "q", "reason", "outcome", "result", "key"}
 
 // foreign refuses fields that no form of ours has.
 func (a asked) foreign(values url.Values) (errs []fault.Field) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if !contains(formOwn, key) && !strings.HasPrefix(key, "input.") && !strings.HasPrefix(key, "document.") {
-			errs = append(errs, fault.Field{Pointer: "/" + escapePointer(key), Detail: a.say.text("form.unknown", plainText(key))})
+		known := contains(formOwn, key) || strings.HasPrefix(key, "input.") || strings.HasPrefix(key, "document.")
+		if !known || strings.Count(key, ".") > longestPath {
+			errs = append(errs, fault.Field{Pointer: "/" + escapePointer(key), Detail: a.say.text("form.unknown", plainText(shortName(key)))})
 		}
 	}
 	return errs
+}
+
+// shortName cuts a field's name that a message repeats.
+func shortName(name string) string {
+	if runes := []rune(name); len(runes) > 80 {
+		return string(runes[:80]) + "…"
+	}
+	return name
 }
 
 func putPath(tree map[string]any, parts []string, value string) {

@@ -66,16 +66,6 @@ type formReader struct {
 	errs   []fault.Field // what was typed and cannot be read
 }
 
-// has tells whether anything was posted at or below a name.
-func (f *formReader) has(name string) bool {
-	for key := range f.values {
-		if key == name || strings.HasPrefix(key, name+".") || strings.HasPrefix(key, name+"@") {
-			return true
-		}
-	}
-	return false
-}
-
 func (f *formReader) get(name string) string {
 	return strings.ReplaceAll(f.values.Get(name+f.suffix), "\r\n", "\n")
 }

@@ -196,9 +196,6 @@ func (s *site) decideTask(c echo.Context, v *visitor) error {
 	if err != nil {
 		return s.notDecided(c, v, task, form, err, again)
 	}
-	if result, err = revive(result); err != nil {
-		return err
-	}
 	p, err := s.inbox(c, v, form)
 	if err != nil {
 		return err

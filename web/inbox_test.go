@@ -1,12 +1,10 @@
 package web
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
-	"vobo/internal/approval"
 	"vobo/internal/definitions"
 	"vobo/internal/fault"
 )
@@ -49,18 +47,6 @@ func TestSomebodyElsesDecisionIsToldInPlaceOfTheForm(t *testing.T) {
 	wantStatus(t, w, 409)
 	wantText(t, w, "This is already decided", "Rosa Gil", "Approve the onboarding")
 	wantText(t, b.get("/tasks/t-9", as("luis")), "This task is decided.")
-}
-
-func TestAReplayedFirstAnswerIsShownAgain(t *testing.T) {
-	t.Parallel()
-	raw, err := json.Marshal(approval.Result{Instance: approval.Summary{ID: sampleID}, Transition: approval.TransitionView{Event: "approve", At: approval.Time{Time: sampleNow}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := revive(&approval.Result{Replayed: true, Raw: raw, EventLabel: "Approve"})
-	if err != nil || got.Instance.ID != sampleID || !got.Replayed || got.EventLabel != "Approve" {
-		t.Errorf("%+v, %v", got, err)
-	}
 }
 
 func TestTheInstancePageSaysHowItStands(t *testing.T) {

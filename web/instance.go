@@ -247,9 +247,6 @@ func (s *site) act(c echo.Context, v *visitor) error {
 		}
 		return s.actForm(c, v, instance, statusOf(f.Code), form, f)
 	}
-	if result, err = revive(result); err != nil {
-		return err
-	}
 	done, err := recordedOf(result, &approval.TaskView{Title: inWords(instance.Definition), Events: instance.Events}, approval.ActorView{ID: v.ID, Name: v.Name})
 	if err != nil {
 		return err

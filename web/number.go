@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"strings"
+
+	"vobo/internal/definitions"
 )
 
 // parseNumber reads a number as people write it, keeping its digits exactly:
@@ -49,7 +51,7 @@ func parseNumber(typed string) (n json.Number, ok bool) {
 	if hasExponent {
 		plain += "e" + exponent
 	}
-	if !json.Valid([]byte(plain)) {
+	if _, err := definitions.DecodeJSON([]byte(plain)); err != nil { // out of range
 		return "", false
 	}
 	return json.Number(plain), true

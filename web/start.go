@@ -1,8 +1,6 @@
 package web
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -184,11 +182,7 @@ func (s *site) start(c echo.Context, v *visitor) error {
 		}
 		return err
 	}
-	id, err := startedID(result)
-	if err != nil {
-		return err
-	}
-	return s.redirect(c, "/instances/"+url.PathEscape(id))
+	return s.redirect(c, "/instances/"+url.PathEscape(result.View.ID))
 }
 
 // foreign refuses fields that the form does not have.
@@ -197,25 +191,8 @@ func (f *formReader) foreign(fields []definitions.FormField) {
 		if contains(formOwn, key) {
 			continue
 		}
-		known := false
-		for _, field := range fields {
-			name := "data." + field.Name
-			known = known || key == name || strings.HasPrefix(key, name+".")
-		}
-		if !known {
-			f.fail("/"+escapePointer(key), "form.unknown", plainText(key))
+		if name, ok := strings.CutPrefix(key, "data."); !ok || !knows(fields, name) {
+			f.fail("/"+escapePointer(key), "form.unknown", plainText(shortName(key)))
 		}
 	}
-}
-
-// startedID is the new instance's id, also where an idempotency key replayed the first answer.
-func startedID(result *approval.StartResult) (string, error) {
-	if result.View.ID != "" || len(result.Raw) == 0 {
-		return result.View.ID, nil
-	}
-	var first approval.InstanceView
-	if err := json.Unmarshal(result.Raw, &first); err != nil {
-		return "", fmt.Errorf("first answer of an idempotency key: %w", err)
-	}
-	return first.ID, nil
 }

@@ -10,7 +10,6 @@ package web
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -202,17 +201,3 @@ func allowed(c echo.Context) error {
 
 // link gives the path of one of our pages as the browser must ask for it.
 func (s *site) link(path string) string { return s.prefix + path }
-
-// revive gives the first answer back when an idempotency key replayed it.
-func revive(result *approval.Result) (*approval.Result, error) {
-	if len(result.Raw) == 0 || result.Instance.ID != "" {
-		return result, nil
-	}
-	first := &approval.Result{}
-	if err := json.Unmarshal(result.Raw, first); err != nil {
-		return nil, fmt.Errorf("first answer of an idempotency key: %w", err)
-	}
-	first.Replayed, first.Next = true, result.Next
-	first.StateLabel, first.EventLabel = result.StateLabel, result.EventLabel
-	return first, nil
-}

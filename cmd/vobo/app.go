@@ -92,6 +92,7 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 type appOptions struct {
 	noMigrate   bool
 	demo        bool
+	public      bool              // demo: other machines may reach it
 	definitions map[string][]byte // published besides the configured ones
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ func (d *demoCmd) open(ctx context.Context, addr, dir string, outside *outside) 
 	if err != nil {
 		return nil, err
 	}
-	return openApp(ctx, cfg, appOptions{demo: true, definitions: bundledDefinitions()}, log)
+	return openApp(ctx, cfg, appOptions{demo: true, public: d.Public, definitions: bundledDefinitions()}, log)
 }
 
 // bundledDefinitions leaves out the scenarios that come beside them.
@@ -225,9 +226,12 @@ func (d *demoCmd) tour(ctx context.Context, a *app) (tour, error) {
 		return t, err
 	}
 	t.mails = len(mails.Items)
-	for _, m := range mails.Items { // newest first: the oldest open link is the first sample's
-		if m.Link != "" && d.stillOpen(ctx, a, m) {
+	// Newest first: the oldest open link is the first sample's. No other is looked at,
+	// since looking counts as opening.
+	for _, m := range slices.Backward(mails.Items) {
+		if strings.HasPrefix(m.Subject, "Approve ") && m.Link != "" && d.stillOpen(ctx, a, m) {
 			t.link, t.who, t.title = m.Link, names[m.To], m.Subject
+			break
 		}
 	}
 	all, err := a.store.Instances(ctx, store.InstanceFilter{}, store.Paging{Limit: 500})

@@ -66,7 +66,7 @@ var samples = []sample{
 	{"onboarding", `{"applicant": {"name": "Hugo Petit", "email": "hugo@example.com"}, "total": 300.00}`, rosa, nil},
 	{
 		"supplier", `{"name": "Acme Paper", "tax_id": "ES-B1234567", "email": "office@acme.example.com", "yearly": 24000}`, rosa,
-		[]act{{by: ana, event: "approve", input: `{"limit": 20000}`}},
+		[]act{{by: luis, event: "approve", input: `{"limit": 20000}`}},
 	},
 	{"supplier", `{"name": "Nordic Tools", "tax_id": "NO-998877", "email": "sales@nordic.example.com", "yearly": 800}`, rosa, nil},
 	{

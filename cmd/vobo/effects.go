@@ -30,7 +30,7 @@ func (l *effectsList) Run(c *console) error {
 			func(e *client.Effect, now time.Time) []string {
 				last := "-"
 				if n := len(e.Attempts); n > 0 {
-					last = e.Attempts[n-1].Outcome + " " + e.Attempts[n-1].Detail
+					last = detailed(e.Attempts[n-1].Outcome, e.Attempts[n-1].Detail)
 				}
 				return []string{e.ID, e.Name, e.Kind, e.Status, fmt.Sprint(len(e.Attempts)), when(e.NextAttemptAt, now), last}
 			}, "No effect fits.")

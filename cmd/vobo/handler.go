@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"vobo/api"
 	"vobo/internal/approval"
+	"vobo/internal/fault"
 	"vobo/web"
 )
 
@@ -22,6 +24,9 @@ func newHandler(svc *approval.Service, cfg settings, o appOptions, log *slog.Log
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = clientAddress(cfg.TrustedProxies)
 	e.Use(knowClient, accessLog(log), recoverPanic(log))
+	if o.demo && !o.public {
+		e.Use(ownNameOnly)
+	}
 	mailbox := web.MailboxOff
 	switch {
 	case o.demo:
@@ -81,6 +86,22 @@ func clientAddress(trusted []string) echo.IPExtractor {
 		}
 	}
 	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// ownNameOnly keeps other web sites out of a demo on this machine: a page whose name was made
+// to resolve to the loopback address (DNS rebinding) would count as the same origin, and the
+// demo lets anybody in as anyone.
+func ownNameOnly(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		host := c.Request().Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if !isLoopback(strings.Trim(host, "[]")) {
+			return fault.New(fault.Forbidden, "This demo answers on this machine only, as localhost. To reach it by another name, start it with --public.")
+		}
+		return next(c)
+	}
 }
 
 // knowClient puts the client's address and agent into the request's context.

@@ -216,7 +216,7 @@ func explanation(v *client.Explanation, now time.Time) [][]string {
 	}
 	rows = append(rows, deadlineRows(v.Deadlines, now)...)
 	for _, n := range v.Notifications {
-		rows = append(rows, []string{"told", strings.TrimSpace(fmt.Sprintf("%s to %s: %s %s", n.Name, n.To, n.Status, n.Detail))})
+		rows = append(rows, []string{"told", fmt.Sprintf("%s to %s: %s", n.Name, n.To, detailed(n.Status, n.Detail))})
 	}
 	for _, a := range v.Attention {
 		rows = append(rows, []string{"attention", strings.TrimSpace(a.Reason + " " + a.Ref + " " + a.Detail)})

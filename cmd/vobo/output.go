@@ -20,14 +20,23 @@ func printJSON(c *console, v any) error {
 
 // printTable writes aligned columns; control characters of what others wrote are left out.
 func printTable(c *console, rows [][]string) error {
-	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
 			row[i] = plain(row[i])
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(c.out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plain takes control characters out of text for a terminal.
@@ -72,4 +81,12 @@ func plural(n int, unit string) string {
 		return "1 " + unit
 	}
 	return fmt.Sprintf("%d %ss", n, unit)
+}
+
+// detailed is a word and, where there is one, what it means here: "succeeded (kept in the mailbox page)".
+func detailed(word, detail string) string {
+	if detail == "" {
+		return word
+	}
+	return word + " (" + strings.TrimSuffix(detail, ".") + ")"
 }

@@ -15,6 +15,12 @@ import (
 // overseers read every instance.
 var overseers = []string{"operator", "admin", "auditor", "viewer"}
 
+// oversees tells whether a caller reads every instance: by the person's own roles also
+// where a key acts on their behalf.
+func oversees(c Caller) bool {
+	return slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(overseers, role) })
+}
+
 func operatorOnly(c Caller, what string) error {
 	if c.HasRole("operator", "admin") {
 		return nil
@@ -110,13 +116,25 @@ func (s *Service) readable(ctx context.Context, c Caller, id string) (*fsm.Snaps
 	return snap, nil
 }
 
+// UnreadableOr gives the fault of a request that is ill-formed (err), or not-found where the
+// caller may not read the instance it is about, which comes first.
+func (s *Service) UnreadableOr(ctx context.Context, c Caller, id string, err error) error {
+	if _, unreadable := s.readable(ctx, c, id); unreadable != nil {
+		return unreadable
+	}
+	return err
+}
+
+// mayRead tells whether a caller may read an instance: overseers, the requester, past and
+// present owners, who acted in it, and who may raise an event of the present wait.
 func (s *Service) mayRead(ctx context.Context, c Caller, snap *fsm.Snapshot) (bool, error) {
 	in := &snap.Instance
-	if c.HasRole(overseers...) || in.Requester == c.ID || in.StartedBy == c.ID {
+	if oversees(c) || in.Requester == c.ID || in.StartedBy == c.ID {
 		return true, nil
 	}
 	mine := callerRef(c.ID, c.Kind)
-	if slices.ContainsFunc(snap.Assignees, func(a fsm.Assignee) bool { return a.Ref == mine }) {
+	if slices.ContainsFunc(snap.Assignees, func(a fsm.Assignee) bool { return a.Ref == mine }) ||
+		slices.ContainsFunc(snap.Past, func(p fsm.Past) bool { return p.Actor.ID == c.ID }) {
 		return true, nil
 	}
 	for _, t := range snap.Tasks {
@@ -126,32 +144,17 @@ func (s *Service) mayRead(ctx context.Context, c Caller, snap *fsm.Snapshot) (bo
 			}
 		}
 	}
-	if c.Kind == fsm.ActorSystem && mayRaiseAsSystem(snap, c.ID) {
-		return true, nil
-	}
 	page, err := s.store.Instances(ctx, store.InstanceFilter{ID: in.ID, ReadableBy: readerOf(c)}, store.Paging{Limit: 1})
-	return len(page.Items) > 0, err
-}
-
-// mayRaiseAsSystem tells whether the present wait knows an event that names this system.
-func mayRaiseAsSystem(snap *fsm.Snapshot, id string) bool {
-	st := snap.Definition.State(snap.Instance.State)
-	if st == nil {
-		return false
+	if err != nil || len(page.Items) > 0 {
+		return err == nil, err
 	}
-	for _, e := range st.Events {
-		for _, a := range e.Arms {
-			if slices.ContainsFunc(a.By, func(p definitions.Principal) bool { return p.Text == id }) {
-				return true
-			}
-		}
-	}
-	return false
+	now, err := s.store.Now(ctx)
+	return err == nil && len(s.offered(snap, actorFor(c), "", now)) > 0, err
 }
 
 // readerOf narrows lists to what a caller may read; nil for overseers.
 func readerOf(c Caller) *store.Reader {
-	if c.HasRole(overseers...) {
+	if oversees(c) {
 		return nil
 	}
 	return &store.Reader{ID: c.ID, Refs: append(ownerRefs(c), callerRef(c.ID, c.Kind))}

@@ -120,7 +120,7 @@ func (s *Service) keyByHash(ctx context.Context, hash [32]byte) (store.APIKey, e
 }
 
 // RequestLogin sends a one-time login link to an address of the directory. The answer
-// is the same for known and unknown addresses.
+// is the same for known and unknown addresses, and for a person who was sent enough.
 func (s *Service) RequestLogin(ctx context.Context, email, next string) error {
 	if err := s.attempts.refuse(ctx, nil); err != nil {
 		return err
@@ -130,9 +130,24 @@ func (s *Service) RequestLogin(ctx context.Context, email, next string) error {
 		return err
 	}
 	p := personByAddress(dir, email)
-	if p == nil {
+	if p == nil || !s.loginMailsTo.allow(p.ID) {
 		return nil
 	}
+	if s.cfg.Mailer == nil {
+		return s.mailLogin(ctx, p, next)
+	}
+	s.outbox.work.Go(func() { // so that the answer takes as long for an unknown address
+		ctx, cancel := context.WithTimeout(s.outbox.ctx, lease)
+		defer cancel()
+		if err := s.mailLogin(ctx, p, next); err != nil {
+			s.log.Warn("a login link could not be made", "person", p.ID, "error", err)
+		}
+	})
+	return nil
+}
+
+// mailLogin makes a login link and mails it.
+func (s *Service) mailLogin(ctx context.Context, p *fsm.Person, next string) error {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
@@ -166,6 +181,14 @@ func personByAddress(dir *fsm.Directory, email string) *fsm.Person {
 func (s *Service) PeekLogin(ctx context.Context, token string) error {
 	hash := sha256.Sum256([]byte(token))
 	_, err := s.store.PeekLoginLink(ctx, hash[:])
+	return s.deadLink(ctx, err)
+}
+
+// deadLink counts a login link that is not live.
+func (s *Service) deadLink(ctx context.Context, err error) error {
+	if fault.CodeOf(err) == fault.NotFound {
+		return s.attempts.refuse(ctx, err)
+	}
 	return err
 }
 
@@ -174,7 +197,7 @@ func (s *Service) Login(ctx context.Context, token string) (session, csrf, next 
 	hash := sha256.Sum256([]byte(token))
 	link, err := s.store.UseLoginLink(ctx, hash[:])
 	if err != nil {
-		return "", "", "", err
+		return "", "", "", s.deadLink(ctx, err)
 	}
 	session, csrf, err = s.LoginAs(ctx, link.Person)
 	return session, csrf, link.Next, err

@@ -34,7 +34,8 @@ type committer struct {
 	store   *store.Store
 	planner store.Planner
 	log     *slog.Logger
-	after   func([]*store.Job) // told of every committed batch, after the commit
+	after   func([]*store.Job)    // told of every committed batch, after the commit
+	usedUp  func(*store.Job) bool // tells that a job's link is used up: its answer needs no lock
 
 	mu      sync.Mutex
 	wake    *sync.Cond
@@ -47,8 +48,11 @@ type committer struct {
 	workers sync.WaitGroup
 }
 
-func newCommitter(st *store.Store, p store.Planner, log *slog.Logger, after func([]*store.Job)) *committer {
-	c := &committer{store: st, planner: p, log: log, after: after,
+// errUsedUp ends an event whose link was used up while it waited for its turn.
+var errUsedUp = errors.New("the link was used up meanwhile")
+
+func newCommitter(st *store.Store, p store.Planner, log *slog.Logger, after func([]*store.Job), usedUp func(*store.Job) bool) *committer {
+	c := &committer{store: st, planner: p, log: log, after: after, usedUp: usedUp,
 		queues: map[string][]*ticket{}, slow: make(chan *ticket, queueCapacity)}
 	c.wake = sync.NewCond(&c.mu)
 	return c
@@ -180,6 +184,10 @@ func (c *committer) commit(batch []*ticket) {
 			c.finish(t, t.ctx.Err())
 			continue
 		}
+		if c.usedUp(t.job) {
+			c.finish(t, errUsedUp)
+			continue
+		}
 		live = append(live, t)
 	}
 	if len(live) == 0 {
@@ -208,6 +216,10 @@ func (c *committer) commit(batch []*ticket) {
 
 func (c *committer) runSlowLane() {
 	for t := range c.slow {
+		if t.job.Requeue && c.usedUp(t.job) {
+			c.finish(t, errUsedUp)
+			continue
+		}
 		c.finish(t, c.commitAlone(t.job))
 	}
 }

@@ -268,3 +268,40 @@ func TestAResultThatComesAfterTheWaitIsUndone(t *testing.T) {
 		}
 	})
 }
+
+// field report B26, guarantee D4: who lost the lease has nothing more to say.
+func TestAResultOfALostLeaseIsDropped(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		release, held := make(chan struct{}), make(chan struct{}, 1)
+		b.answer("/a", func(w http.ResponseWriter, r *http.Request, c testkit.WebhookCall) {
+			if c.Header.Get("Vobo-Attempt") == "1" {
+				held <- struct{}{}
+				<-release
+				testkit.AnswerStatus(http.StatusUnprocessableEntity)(w, r, c)
+				return
+			}
+			testkit.AnswerJSON(http.StatusOK, `{"id":"second"}`)(w, r, c)
+		})
+		rosa := b.as("rosa@example.com")
+		id := b.start(rosa, "orders", `{"title":"x"}`).ID
+		b.raise(rosa, id, "go")
+		slow, _, stop := b.process(nil, nil)
+		if _, err := slow.DispatchOnce(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-held
+		b.pass(lease + time.Second)
+		b.deliver()
+		rows := len(b.history(id))
+		if v := b.instance(id); v.State != "done" {
+			t.Fatalf("after the second attempt: %s, %v", v.State, b.states(id))
+		}
+		close(release)
+		stop()
+		b.unchanged("a late refusal to the first attempt", id, rows)
+		if e := b.effect(id, "make_a"); e.Status != fsm.EffectSucceeded || len(e.Attempts) != 2 || b.events(id, "give_up") != 0 {
+			t.Errorf("%s after %+v", e.Status, e.Attempts)
+		}
+	})
+}

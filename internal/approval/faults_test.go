@@ -3,8 +3,6 @@ package approval
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,7 +86,7 @@ func (b *bundle) crashedDecision(faulty *Service, k *breaker, point string, time
 	hit := k.hits()
 	k.arm("", 0)
 	rows, tells := len(b.history(id)), b.named(id, "tell_approved")
-	if hit == 0 || (rows-1) != tells || rows > 2 || err == nil && rows != 2 {
+	if hit == 0 || times == 1 && err != nil || (rows-1) != tells || rows > 2 || err == nil && rows != 2 {
 		wrong.add("%s ×%d: hit %d, %d rows, %d effects, answer %v", point, times, hit, rows, tells, err)
 	}
 	again, aerr := b.decide(link, RoutePage, RaiseRequest{Event: "approve"})
@@ -124,7 +122,7 @@ func (b *bundle) crashedStart(faulty *Service, k *breaker, point string, times i
 	res, err := faulty.Start(b.ctx, c, r)
 	k.arm("", 0)
 	again, aerr := b.svc.Start(b.ctx, c, r)
-	if aerr != nil || err == nil && (!again.Replayed || again.bytes() != res.bytes()) {
+	if times == 1 && err != nil || aerr != nil || err == nil && (!again.Replayed || again.bytes() != res.bytes()) {
 		wrong.add("start %s ×%d: %v, then %+v, %v", point, times, err, again, aerr)
 		return
 	}
@@ -332,76 +330,4 @@ func TestManyClientsSweeperAndOutboxOnSQLiteLoseNothing(t *testing.T) {
 		t.Errorf("instances, history rows, effects, unsent: %s, want %s", counts, want)
 	}
 	wrong.check(t, "B66 starts and decisions lost or failed", clients*each)
-}
-
-// field report B48
-func TestEveryDigitOfANumberIsKeptEverywhere(t *testing.T) {
-	t.Parallel()
-	const data = `{"id":616581622363398142,"n":9007199254740993,"u":18446744073709551615,"d":0.1,"z":-0}`
-	digits := []string{"616581622363398142", "9007199254740993", "18446744073709551615", "0.1"}
-	eachDatabase(t, func(t *testing.T, b *bundle) {
-		rosa := b.as("rosa@example.com")
-		v := b.start(rosa, "digits", data)
-		has := func(what, text string, want ...string) {
-			t.Helper()
-			for _, d := range want {
-				if !strings.Contains(text, d) {
-					t.Errorf("%s has lost %s: %s", what, d, text)
-				}
-			}
-		}
-		has("the answer", string(v.Data), digits...)
-		has("reading it", string(b.instance(v.ID).Data), digits...)
-		b.deliver()
-		call := b.hooks.WaitCalls(t, "/numbers", 1)[0]
-		has("the webhook", string(call.Body), digits...)
-		mails, err := b.svc.Mailbox(b.ctx, store.Paging{Limit: 10})
-		if err != nil || len(mails.Items) == 0 {
-			t.Fatalf("%d mails, %v", len(mails.Items), err)
-		}
-		has("the mail", mails.Items[0].Subject+mails.Items[0].Text, digits[:3]...)
-		if _, err := b.svc.Raise(b.ctx, rosa, v.ID, RaiseRequest{Event: "keep", Input: tree(t, `{"n":18446744073709551614}`)}); err != nil {
-			t.Fatal(err)
-		}
-		row := b.history(v.ID)[1]
-		has("the history", string(row.Input)+string(Render(row.Changes)), "18446744073709551614", "9007199254740993")
-		if _, err := b.svc.Raise(b.ctx, rosa, v.ID, RaiseRequest{Event: "keep", Input: tree(t, `{"n":9007199254740993}`)}); err != nil {
-			t.Fatal(err)
-		}
-		// 2^53 + 1 is not 2^53, which a float would take it for.
-		if _, err := b.svc.Raise(b.ctx, rosa, v.ID, RaiseRequest{Event: "equal"}); err == nil {
-			t.Error("a guard takes 9007199254740993 for 9007199254740992")
-		}
-		b.raise(rosa, v.ID, "above")
-	})
-}
-
-// D1, D2: the history is dense, chained and verifies.
-func TestTheHistoryIsDenseAndItsChainVerifies(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, b *bundle) {
-		id := b.review()
-		b.mustDecide(b.callback(id), RouteCallback, RaiseRequest{Event: "pinged", Input: tree(t, `{"n":1.50,"t":"é"}`)})
-		b.mustDecide(b.link(id, "ana@example.com"), RoutePage, RaiseRequest{Event: "ask", Comment: "wozu?\n"})
-		b.pass(25 * time.Hour)
-		b.sweep()
-		b.mustDecide(b.link(id, "bea@example.com"), RoutePage, RaiseRequest{Event: "approve", Input: limit(t, "5"), Comment: "ok"})
-		page, err := b.store.History(b.ctx, id, store.Paging{Limit: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := fsm.VerifyChain(page.Items); err != nil {
-			t.Errorf("the chain: %v", err)
-		}
-		for i := range page.Items {
-			if page.Items[i].Seq != i+1 {
-				t.Fatalf("row %d has seq %d", i, page.Items[i].Seq)
-			}
-		}
-		changed := slices.Clone(page.Items)
-		changed[1].Comment = "tampered"
-		if fsm.VerifyChain(changed) == nil {
-			t.Error("a changed comment is not found out")
-		}
-	})
 }

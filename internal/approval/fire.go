@@ -82,7 +82,7 @@ func keepAnswer(s *Service, job *store.Job, step *fsm.Step) {
 		case fsm.KindCancel:
 			answer = cancelResultOf(job.Snapshot.Definition, step.Instance)
 		case fsm.KindRetryEffect, fsm.KindEffectResult:
-			answer = struct{}{}
+			continue // rendered before, see onEffect
 		default:
 			answer = resultOf(job.Snapshot.Definition, step.Instance, step.Transition)
 		}

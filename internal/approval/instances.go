@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
@@ -75,8 +76,9 @@ func (s *Service) Start(ctx context.Context, c Caller, r StartRequest) (*StartRe
 		return nil, s.hideInstance(ctx, c, err)
 	}
 	if f.kept != nil {
-		raw, err := s.keptRaw(ctx, f.kept, &InstanceView{})
-		return &StartResult{Replayed: true, Raw: raw}, err
+		res := &StartResult{Replayed: true}
+		res.Raw, err = s.keptRaw(ctx, f.kept, &res.View)
+		return res, err
 	}
 	view := s.viewOfStart(f.job.Snapshot, &f.job.Step)
 	view.Token = s.token(ev.Instance, f.job.Step.Assignees, f.job.Step.Successor)
@@ -206,7 +208,7 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id, reason string, idem 
 		res := cancelResultOf(snap.Definition, snap.Instance)
 		return &res, nil
 	}
-	f, err := s.operate(ctx, c, id, reason, idem, func(ev *fsm.Event) { ev.Kind = fsm.KindCancel })
+	f, err := s.operate(ctx, c, id, reason, idem, nil, func(ev *fsm.Event) { ev.Kind = fsm.KindCancel })
 	if err != nil {
 		return nil, err
 	}
@@ -237,15 +239,16 @@ func (s *Service) RaiseAgain(ctx context.Context, c Caller, id, reason string, i
 	if failed == nil && idem.Key == "" {
 		return nil, fault.New(fault.Conflict, "No event of this instance has failed: there is nothing to raise again.")
 	}
-	f, err := s.operate(ctx, c, id, reason, idem, func(ev *fsm.Event) { ev.Kind, ev.Deadline = fsm.KindRaiseAgain, failed })
+	f, err := s.operate(ctx, c, id, reason, idem, nil, func(ev *fsm.Event) { ev.Kind, ev.Deadline = fsm.KindRaiseAgain, failed })
 	if err != nil {
 		return nil, err
 	}
 	return s.result(ctx, f)
 }
 
-// operate fires an operator's event with an audited reason.
-func (s *Service) operate(ctx context.Context, c Caller, id, reason string, idem Idempotency, set func(*fsm.Event)) (*fired, error) {
+// operate fires an operator's event with an audited reason. answer is what an
+// Idempotency-Key keeps where the step alone does not give it.
+func (s *Service) operate(ctx context.Context, c Caller, id, reason string, idem Idempotency, answer json.RawMessage, set func(*fsm.Event)) (*fired, error) {
 	ev, err := s.newEvent(fsm.KindCancel, id)
 	if err != nil {
 		return nil, err
@@ -255,6 +258,11 @@ func (s *Service) operate(ctx context.Context, c Caller, id, reason string, idem
 	job := &store.Job{Event: ev}
 	if job.Claims, err = idempotencyClaim(c, idem); err != nil {
 		return nil, err
+	}
+	for i := range job.Claims {
+		if answer != nil {
+			job.Claims[i].Answer = marshal(keptAnswer{Answer: answer})
+		}
 	}
 	return s.fire(ctx, job)
 }

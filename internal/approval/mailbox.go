@@ -38,8 +38,8 @@ func (l *loginMails) all() []MailView {
 	return append([]MailView(nil), l.kept...)
 }
 
-// sendLogin mails a login link. It is sent in the background so that the answer takes
-// as long for an unknown address; a link that does not arrive is asked for again.
+// sendLogin mails a login link in the background; one that does not arrive is asked
+// for again.
 func (s *Service) sendLogin(_ context.Context, p *fsm.Person, token string, now time.Time) error {
 	link := s.cfg.BaseURL + "/login/" + token
 	subject, text, html, err := deliver.RenderLoginMail(deliver.LoginMail{Service: serviceName, PersonName: p.Name,

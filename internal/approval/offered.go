@@ -72,7 +72,7 @@ func effectSentence(d *definitions.Definition, o *fsm.Offered, locale string) st
 	}
 	text := strings.Join(where, ", or ")
 	if q := o.Quorum; q != nil && q.Need > 1 {
-		text = fmt.Sprintf("your vote counts, %d of %d are in; with all of them %s", q.Have, q.Need, text)
+		text = fmt.Sprintf("your vote counts, %d of %d are in; with the last one %s", q.Have, q.Need, text)
 	}
 	if text == "" {
 		return ""
@@ -115,7 +115,7 @@ func (s *Service) Explain(ctx context.Context, c Caller, id string) (*ExplainVie
 	if v.Notifications, err = s.notifications(ctx, snap); err != nil {
 		return nil, err
 	}
-	v.Sentence = sentence(&x, v)
+	v.Sentence = sentence(&x, v, s.zoneFor(c))
 	return v, nil
 }
 
@@ -142,15 +142,15 @@ func (s *Service) notifications(ctx context.Context, snap *fsm.Snapshot) ([]Noti
 }
 
 // sentence is the explanation in one paragraph.
-func sentence(x *fsm.Explanation, v *ExplainView) string {
+func sentence(x *fsm.Explanation, v *ExplainView, zone *time.Location) string {
 	switch x.Status {
 	case fsm.Finished:
-		return fmt.Sprintf("It ended in %q on %s. Nothing waits.", x.Label, localTime(x.Since, nil))
+		return fmt.Sprintf("It ended in “%s” on %s. Nothing waits.", x.Label, localTime(x.Since, zone))
 	case fsm.Cancelled:
 		return "It was cancelled. No person is waited for."
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "It is in %q since %s", x.Label, localTime(x.Since, nil))
+	fmt.Fprintf(&b, "In “%s” since %s", x.Label, localTime(x.Since, zone))
 	var names []string
 	for _, w := range v.WaitsFor {
 		if w.Voted {
@@ -164,23 +164,23 @@ func sentence(x *fsm.Explanation, v *ExplainView) string {
 	}
 	switch {
 	case len(names) > 6:
-		fmt.Fprintf(&b, " and waits for %s and %d others", strings.Join(names[:5], ", "), len(names)-5)
+		fmt.Fprintf(&b, ", waiting for %s and %d others", strings.Join(names[:5], ", "), len(names)-5)
 	case len(names) > 0:
-		fmt.Fprintf(&b, " and waits for %s", strings.Join(names, ", "))
+		fmt.Fprintf(&b, ", waiting for %s", strings.Join(names, ", "))
 	}
 	b.WriteString(".")
 	for _, e := range v.Events {
 		if q, ok := v.Quorum[e.Name]; ok {
 			fmt.Fprintf(&b, " %s has %d of %d", e.Title, q.Have, q.Need)
 			if len(e.Missing) > 0 {
-				fmt.Fprintf(&b, " (missing: %s)", strings.Join(e.Missing, ", "))
+				fmt.Fprintf(&b, " (still to come: %s)", strings.Join(e.Missing, ", "))
 			}
 			b.WriteString(".")
 		}
 	}
 	if len(x.Deadlines) > 0 {
 		d := x.Deadlines[0]
-		fmt.Fprintf(&b, " Next by time: %s at %s.", d.Action, localTime(d.DueAt, nil))
+		fmt.Fprintf(&b, " Next by itself: %s on %s.", d.Action, localTime(d.DueAt, zone))
 	}
 	if x.Status == fsm.Suspended {
 		b.WriteString(" It is suspended: deadlines stand still.")

@@ -34,7 +34,7 @@ func (s *Service) effect(ctx context.Context, id string) (*store.EffectInfo, err
 // RetryEffect tries a dead or unknown effect again, once per call. Operators only.
 // Faults: conflict where it is neither dead nor unknown.
 func (s *Service) RetryEffect(ctx context.Context, c Caller, id, reason string, idem Idempotency) (*EffectView, error) {
-	return s.onEffect(ctx, c, id, reason, idem, "try an effect again", func(ev *fsm.Event, e *store.EffectInfo) {
+	return s.onEffect(ctx, c, id, reason, idem, "try an effect again", fsm.EffectWaiting, func(ev *fsm.Event, e *store.EffectInfo) {
 		ev.Kind, ev.Effect = fsm.KindRetryEffect, &e.EffectID
 	})
 }
@@ -52,15 +52,16 @@ func (s *Service) ResolveEffect(ctx context.Context, c Caller, id string, r Reso
 		return nil, fault.New(fault.InvalidInput, "Say what became of the effect.").With(
 			fault.Field{Pointer: "/outcome", Detail: "Use succeeded or failed."})
 	}
-	return s.onEffect(ctx, c, id, r.Reason, idem, "resolve an effect", func(ev *fsm.Event, e *store.EffectInfo) {
+	return s.onEffect(ctx, c, id, r.Reason, idem, "resolve an effect", status, func(ev *fsm.Event, e *store.EffectInfo) {
 		ev.Kind = fsm.KindEffectResult
 		ev.Result = &fsm.ResultEvent{Effect: e.EffectID, Status: status, Result: r.Result, Resolved: true,
 			Outcome: "resolved", Detail: r.Reason}
 	})
 }
 
+// onEffect fires an operator's event about one effect, which leaves it in status then.
 func (s *Service) onEffect(ctx context.Context, c Caller, id, reason string, idem Idempotency, what string,
-	set func(*fsm.Event, *store.EffectInfo)) (*EffectView, error) {
+	then fsm.EffectStatus, set func(*fsm.Event, *store.EffectInfo)) (*EffectView, error) {
 	e, err := s.effect(ctx, id)
 	if err != nil {
 		return nil, err
@@ -74,13 +75,17 @@ func (s *Service) onEffect(ctx context.Context, c Caller, id, reason string, ide
 	if err := checkReason(reason); err != nil {
 		return nil, err
 	}
-	if _, err := s.operate(ctx, c, e.Instance, reason, idem, func(ev *fsm.Event) { set(ev, e) }); err != nil {
-		return nil, err
-	}
-	if e, err = s.effect(ctx, id); err != nil {
-		return nil, err
-	}
 	v := s.effectView(e)
+	v.Status, v.NextAttemptAt = then, nil
+	f, err := s.operate(ctx, c, e.Instance, reason, idem, marshal(v), func(ev *fsm.Event) { set(ev, e) })
+	if err != nil {
+		return nil, err
+	}
+	if f.kept != nil {
+		first := EffectView{Replayed: true}
+		_, err := s.keptRaw(ctx, f.kept, &first)
+		return &first, err
+	}
 	return &v, nil
 }
 

@@ -202,6 +202,10 @@ func TestOneVoteByLinkAndInboxCountsOnceAndARejectionClosesAll(t *testing.T) {
 		if err != nil || !res.Replayed || res.Pending == nil || res.Pending.Have != 1 {
 			t.Fatalf("the same person in the inbox: %+v, %v", res, err)
 		}
+		changed, err := b.svc.Raise(b.ctx, ana, id, RaiseRequest{Event: "approve", Input: tree(t, `{"note":"on second thoughts"}`)})
+		if err != nil || changed.Replayed || changed.Pending == nil || changed.Pending.Have != 1 || changed.Instance.State != "open" {
+			t.Fatalf("the same person's changed vote: %+v, %v", changed, err)
+		}
 		link := b.link(id, bea.ID)
 		b.mustDecide(b.link(id, "luis@example.com"), RoutePage, RaiseRequest{Event: "reject"})
 		_, err = b.decide(link, RoutePage, RaiseRequest{Event: "approve"})

@@ -34,8 +34,10 @@ func (s *Service) viewOfStart(before *fsm.Snapshot, step *fsm.Step) InstanceView
 // result renders what became of an event.
 func (s *Service) result(ctx context.Context, f *fired) (*Result, error) {
 	if f.kept != nil {
-		raw, err := s.keptRaw(ctx, f.kept, &Result{})
-		return &Result{Replayed: true, Raw: raw}, err
+		r := &Result{}
+		raw, err := s.keptRaw(ctx, f.kept, r)
+		r.Replayed, r.Raw = true, raw
+		return r, err
 	}
 	if f.replay > 0 {
 		r, err := s.resultAt(ctx, f.job.Snapshot, f.replay)
@@ -68,18 +70,19 @@ func (s *Service) resultAt(ctx context.Context, snap *fsm.Snapshot, seq int) (*R
 	return &r, nil
 }
 
-// keptRaw is an idempotency key's first answer, byte for byte, its token signed again.
+// keptRaw is an idempotency key's first answer, byte for byte, its token signed again; it
+// fills into, which is of the answer's shape.
 func (s *Service) keptRaw(ctx context.Context, row *store.ClaimRow, into any) (json.RawMessage, error) {
 	var kept keptAnswer
 	if err := json.Unmarshal(row.Answer, &kept); err != nil {
 		return nil, err
 	}
+	if err := json.Unmarshal(kept.Answer, into); err != nil {
+		return nil, err
+	}
 	token, err := s.tokenAt(ctx, row.Instance, kept.Token)
 	if err != nil || token == "" {
 		return kept.Answer, err
-	}
-	if err := json.Unmarshal(kept.Answer, into); err != nil {
-		return nil, err
 	}
 	switch v := into.(type) {
 	case *Result:
@@ -227,7 +230,7 @@ func (s *Service) Effects(ctx context.Context, c Caller, f store.EffectFilter, p
 		if _, err := s.readable(ctx, c, f.Instance); err != nil {
 			return page, err
 		}
-	} else if !c.HasRole(overseers...) {
+	} else if !oversees(c) {
 		return page, fault.New(fault.Forbidden, "Only operators see the effects of all instances. Name one: ?instance_id=…")
 	}
 	rows, err := s.store.Effects(ctx, f, p)

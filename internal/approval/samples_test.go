@@ -97,7 +97,7 @@ states:
       - {after: P1D, remind: owner, every: P1D, times: 3}
       - {after: P9D, fire: expire}
     events:
-      approve: {to: approved, by: [owner], not: [requester], quorum: 2}
+      approve: {to: approved, by: [owner], not: [requester], quorum: 2, form: {type: object, properties: {note: {type: string}}}}
       reject: {to: rejected, by: [owner]}
       expire: {to: expired, by: [timer]}
   approved: {final: true, enter: [tell]}

@@ -114,7 +114,7 @@ func (s *Service) taskMail(e *store.ClaimedEffect, t *fsm.FrozenTaskMail) delive
 		}
 	}
 	m := deliver.TaskMail{Kind: t.Kind, Service: serviceName, Requester: t.Requester, Title: t.Title,
-		Process: t.Process, Comment: t.Comment, InstructionsText: t.Instructions, InstructionsHTML: markdown.HTML(t.Instructions, html.EscapeString), DueAt: t.DueAt, Zone: zone, Locale: t.Locale,
+		Process: t.Process, Comment: t.Comment, InstructionsText: t.Instructions, InstructionsHTML: markdown.HTML(deliver.CleanText(t.Instructions, t.Locale), html.EscapeString), DueAt: t.DueAt, Zone: zone, Locale: t.Locale,
 		Link: link, InboxLink: s.cfg.BaseURL + "/inbox", ReminderK: t.ReminderK, ReminderN: t.ReminderN,
 		Why: whyAsked(t.Why), Others: t.Others, PersonName: t.ToName}
 	for _, fact := range t.Facts {

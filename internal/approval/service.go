@@ -35,18 +35,19 @@ type Config struct {
 
 // Service is the use cases. Safe for concurrent use.
 type Service struct {
-	cfg         Config
-	store       *store.Store
-	log         *slog.Logger
-	planner     *planner
-	committer   *committer
-	outbox      *outbox
-	keys        *keyCache
-	used        *usedTokens
-	logins      *loginMails
-	metrics     *metrics
-	attempts    *attempts
-	incarnation int64
+	cfg          Config
+	store        *store.Store
+	log          *slog.Logger
+	planner      *planner
+	committer    *committer
+	outbox       *outbox
+	keys         *keyCache
+	used         *usedTokens
+	logins       *loginMails
+	metrics      *metrics
+	attempts     *attempts // by client
+	loginMailsTo *attempts // by person
+	incarnation  int64
 }
 
 // New makes a service on a migrated store. Run starts it.
@@ -67,9 +68,10 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	s.used = newUsedTokens()
 	s.logins = &loginMails{}
 	s.metrics = newMetrics(s)
-	s.attempts = newAttempts(cfg.Clock)
+	s.attempts = newAttempts(cfg.Clock, time.Minute/attemptsPerMinute, attemptsPerMinute)
+	s.loginMailsTo = newAttempts(cfg.Clock, loginMailEvery, loginMailBurst)
 	s.outbox = newOutbox(s)
-	s.committer = newCommitter(cfg.Store, s.planner, cfg.Log, s.afterCommit)
+	s.committer = newCommitter(cfg.Store, s.planner, cfg.Log, s.afterCommit, s.usedUp)
 	return s, nil
 }
 
@@ -101,6 +103,7 @@ func (s *Service) afterCommit(jobs []*store.Job) {
 			continue
 		}
 		s.metrics.event(j)
+		s.noteUse(j)
 		effects = effects || len(j.Step.Effects) > 0
 	}
 	if effects {

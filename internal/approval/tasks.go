@@ -29,7 +29,7 @@ func (s *Service) taskFilter(c Caller, q TaskQuery) (store.TaskFilter, error) {
 	me, groups := callerRef(c.ID, c.Kind), ownerRefs(c)
 	switch q.Folder {
 	case "":
-		if !c.HasRole(overseers...) {
+		if !oversees(c) {
 			f.Person, f.Groups = me, groups
 		}
 	case "mine":

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +104,7 @@ func (s *Service) DecideByToken(ctx context.Context, token string, route Route, 
 	}
 	ev.Token = true
 	if err := fill(ev, r, client); err != nil {
-		return nil, err
+		return nil, s.ClosedOr(ctx, token, route, err)
 	}
 	if s.used.has(claims.JTIHash) {
 		if res, err, ok := s.decideClosed(ctx, claims, ev); ok {
@@ -115,13 +116,31 @@ func (s *Service) DecideByToken(ctx context.Context, token string, route Route, 
 		return nil, err
 	}
 	f, err := s.fire(ctx, job)
+	if errors.Is(err, errUsedUp) {
+		if res, err, ok := s.decideClosed(ctx, claims, ev); ok {
+			return res, err
+		}
+		return nil, fault.Wrap(err, fault.Unavailable, "The answer could not be read. Try again in a moment.")
+	}
 	if err != nil {
 		return nil, tokenRefusal(err)
 	}
-	if f.replay > 0 || (job.Snapshot != nil && consumed(&job.Step, job.Snapshot.Token)) {
-		s.used.add(claims.JTIHash)
-	}
 	return s.result(ctx, f)
+}
+
+// usedUp tells whether a job comes by a link that this process knows to be used up.
+func (s *Service) usedUp(job *store.Job) bool {
+	return len(job.TokenHash) == 32 && s.used.has([32]byte(job.TokenHash))
+}
+
+// noteUse remembers the link of a planned job once it is used up.
+func (s *Service) noteUse(job *store.Job) {
+	if len(job.TokenHash) != 32 || job.Snapshot == nil || job.Snapshot.Token == nil {
+		return
+	}
+	if token := job.Snapshot.Token; token.Consumed > 0 || consumed(&job.Step, token) {
+		s.used.add([32]byte(job.TokenHash))
+	}
 }
 
 // tokenRefusal gives a signed token without its row the one answer for tokens that are
@@ -174,6 +193,30 @@ func (s *Service) decideClosed(ctx context.Context, claims *callbacks.Claims, ev
 	}
 	res, err := s.result(ctx, &fired{job: job, replay: step.Replay})
 	return res, err, true
+}
+
+// ClosedOr gives the fault of a decision that is ill-formed (err), or of a token that is not
+// authentic or whose answer no longer depends on the decision, which comes first.
+func (s *Service) ClosedOr(ctx context.Context, token string, route Route, err error) error {
+	claims, unknown := s.verify(token, route)
+	if unknown != nil {
+		return s.attempts.refuse(ctx, unknown)
+	}
+	snap, failed := s.store.TokenLookup(ctx, claims.JTIHash[:], s.planner)
+	if failed != nil {
+		return tokenRefusal(failed)
+	}
+	now, failed := s.store.Now(ctx)
+	if failed != nil {
+		return failed
+	}
+	snap.Vars, snap.Zone = s.cfg.Vars, s.cfg.Zone
+	ev := &fsm.Event{Kind: fsm.KindRaise, Instance: claims.InstanceID, Token: true}
+	actAsHolder(snap, ev)
+	if step := fsm.DecideClosed(snap, ev, now); step != nil && step.Refusal != nil {
+		return step.Refusal
+	}
+	return err
 }
 
 // ViewToken reads what a link asks. It changes nothing and records only that the

@@ -165,6 +165,7 @@ type EffectView struct {
 	NextAttemptAt *Time            `json:"next_attempt_at,omitempty"`
 	CorrelationID string           `json:"correlation_id"`
 
+	Replayed bool            `json:"-"` // the first answer of an Idempotency-Key
 	To       string          `json:"-"` // mail: address; webhook: method and URL without secrets
 	Request  json.RawMessage `json:"-"`
 	QueuedAt Time            `json:"-"`
@@ -198,7 +199,7 @@ type Result struct {
 type StartResult struct {
 	View     InstanceView
 	Replayed bool
-	Raw      json.RawMessage // the first answer, byte for byte
+	Raw      json.RawMessage // replayed: the first answer, byte for byte
 }
 
 // CancelResult is the plan of a cancel.

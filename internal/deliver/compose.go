@@ -302,6 +302,11 @@ func clipText(s string, n, lines int, p *phrases) string {
 	return s
 }
 
+// CleanText makes text of several lines as a mail shows it: no control or direction
+// characters, and no longer than leaves the rest of the mail in sight. What is rendered
+// to HTML before it comes here goes through it first.
+func CleanText(s, locale string) string { return clipText(s, maxTextRunes, 0, phrasesFor(locale)) }
+
 // isolate keeps right-to-left text from turning what stands around it: a first-strong
 // isolate (Unicode UAX #9) where there is such text, else nothing.
 func isolate(s string) string {

@@ -137,6 +137,9 @@ func (p *planner) adopt(data map[string]any) error {
 			return fault.New(fault.LimitExceeded, "The data of this instance would take %d bytes; its definition allows %d.", size, limit)
 		}
 	}
+	if err := definitions.CheckJSON(data); err != nil { // what a value was put into may be deep already
+		return fault.New(fault.LimitExceeded, "The data of this instance would break a limit. %s", fault.As(err).Message)
+	}
 	p.inst.Data, p.step.DataChanged = data, true
 	p.shown = nil
 	return p.check(p.def.Check, p.present())

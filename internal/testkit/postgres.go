@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -93,8 +94,21 @@ func freshDatabase(t testing.TB, server string) string {
 	t.Helper()
 	name := databaseName()
 	execute(t, server, createStatement(name))
-	t.Cleanup(func() { execute(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	t.Cleanup(func() { dropDatabase(t, server, name) })
 	return withDatabase(t, server, name)
+}
+
+// dropDatabase drops a database and whoever is connected to it. A superuser's
+// autovacuum may not be ended by the tests' role, but leaves by itself.
+func dropDatabase(t testing.TB, server, name string) {
+	t.Helper()
+	var err error
+	if !eventually(Patience, func() bool {
+		err = run(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		return err == nil
+	}) {
+		t.Errorf("drop the database %s: %v", name, err)
+	}
 }
 
 func databaseName() string { return "vobo_" + strings.ToLower(rand.Text()) }
@@ -113,16 +127,18 @@ func withDatabase(t testing.TB, server, name string) string {
 
 func execute(t testing.TB, server, statement string) {
 	t.Helper()
+	if err := run(server, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// run executes one statement on a connection of its own.
+func run(server, statement string) error {
 	ctx := context.Background() // also used in clean-ups, when the test's own is over
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
-		t.Fatalf("connect to the PostgreSQL for tests: %v", err)
+		return fmt.Errorf("connect to the PostgreSQL for tests: %w", err)
 	}
 	_, err = conn.Exec(ctx, statement)
-	if err := errors.Join(err, conn.Close(ctx)); err != nil {
-		t.Errorf("%s: %v", statement, err)
-		if !strings.HasPrefix(statement, "DROP") {
-			t.FailNow()
-		}
-	}
+	return errors.Join(err, conn.Close(ctx))
 }

@@ -1,5 +1,6 @@
 // Everything works without this file. It adds keys to the inbox, moves the focus to
-// what went wrong, and keeps a form from being sent twice. It never sends anything.
+// what went wrong, hides the way to a decision that is in sight, and keeps a form from
+// being sent twice. It never sends anything.
 "use strict";
 (() => {
   document.documentElement.classList.add("js");
@@ -14,6 +15,10 @@
       setTimeout(() => { sent = false; }, 4000);
     });
   }
+
+  const jump = document.querySelector(".jump");
+  const decision = document.getElementById("decide");
+  if (jump && decision) new IntersectionObserver(([seen]) => { jump.classList.toggle("seen", seen.isIntersecting); }).observe(decision);
 
   const tasks = [...document.querySelectorAll(".task")];
   const help = document.getElementById("keys");
