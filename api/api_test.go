@@ -1,13 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +66,8 @@ func newBundle(t *testing.T) *bundle {
 	b.must(b.st.Migrate(t.Context()))
 	_, err = b.st.SyncPeople(t.Context(), []fsm.Person{
 		{ID: "ana@example.com", Name: "Ana", Email: "ana@example.com", Groups: []string{"hr"}, Active: true},
-		{ID: "ben@example.com", Name: "Ben", Email: "ben@example.com", Groups: []string{"hr"}, Active: true}})
+		{ID: "ben@example.com", Name: "Ben", Email: "ben@example.com", Groups: []string{"hr"}, Active: true},
+	})
 	b.must(err)
 	for name, roles := range map[string][]string{"bot": {"requester"}, "boss": {"operator", "requester"}, "stranger": {"reviewer"}, "desk": {"impersonator", "operator"}} {
 		key, row := approval.NewAPIKey(name, roles, time.Now(), nil)
@@ -72,8 +77,10 @@ func newBundle(t *testing.T) *bundle {
 	hooks, err := deliver.NewWebhookSender(deliver.WebhookConfig{})
 	b.must(err)
 	log := slog.New(slog.DiscardHandler)
-	svc, err := approval.New(t.Context(), approval.Config{Store: b.st, Ring: callbacks.NewHolder(ring), Webhooks: hooks,
-		BaseURL: "http://vobo.test", Clock: time.Now, Log: log})
+	svc, err := approval.New(t.Context(), approval.Config{
+		Store: b.st, Ring: callbacks.NewHolder(ring), Webhooks: hooks,
+		BaseURL: "http://vobo.test", Clock: time.Now, Log: log,
+	})
 	b.must(err)
 	svc.Run()
 	t.Cleanup(func() { b.must(svc.Stop(context.Background())) })
@@ -277,6 +284,49 @@ func TestNoAnswerHasANullAndListsAreAlwaysThere(t *testing.T) {
 		}
 		if strings.Contains(text, ":null") {
 			t.Errorf("%s has a null: %s", path, text)
+		}
+	}
+}
+
+// The document names each operation's own status and refers to shapes that it has.
+func TestTheDescriptionIsOpenAPI31AndMatchesTheAnswers(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	text := b.text(b.call("", "GET", "/openapi.json", ""))
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			Responses  map[string]any
+			Parameters []struct{ Name, In string }
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	b.must(json.Unmarshal([]byte(text), &doc))
+	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
+		t.Errorf("version %q", doc.OpenAPI)
+	}
+	statuses := map[string]string{"post /v1/instances": "201", "delete /v1/instances/{id}": "202", "delete /v1/definitions/{name}/versions/{version}": "204"}
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			name := method + " " + path
+			want := cmp.Or(statuses[name], "200")
+			if _, ok := op.Responses[want]; !ok || op.Responses["200"] != nil && want != "200" || op.Responses["default"] == nil {
+				t.Errorf("%s answers %v, want %s", name, slices.Sorted(maps.Keys(op.Responses)), want)
+			}
+			named := 0
+			for _, p := range op.Parameters {
+				if p.In == "path" && strings.Contains(path, "{"+p.Name+"}") {
+					named++
+				}
+			}
+			if named != strings.Count(path, "{") {
+				t.Errorf("%s: %d of its path's parameters are described", name, named)
+			}
+		}
+	}
+	for _, ref := range regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(text, -1) {
+		if doc.Components.Schemas[ref[1]] == nil {
+			t.Errorf("there is no shape %s", ref[1])
 		}
 	}
 }

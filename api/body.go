@@ -155,8 +155,10 @@ func raiseRequest(raw []byte, withDigest bool) (approval.RaiseRequest, error) {
 	if err != nil {
 		return approval.RaiseRequest{}, err
 	}
-	r := approval.RaiseRequest{Event: b.text("event", true), Input: b.any("input"), Comment: b.text("comment", false),
-		Documents: b.object("documents", false)}
+	r := approval.RaiseRequest{
+		Event: b.text("event", true), Input: b.any("input"), Comment: b.text("comment", false),
+		Documents: b.object("documents", false),
+	}
 	if withDigest {
 		r.Digest = b.text("digest", false)
 	}

@@ -49,7 +49,9 @@ func (a *API) definitions() {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/yaml": {Schema: &huma.Schema{Type: "string"}}}}
 		return op
 	}
-	huma.Register(a.huma, yaml(a.describe(http.MethodPost, "/v1/definitions", "Publish a definition", nil, Published{}, "definitions")), a.publish)
+	publish := yaml(a.describe(http.MethodPost, "/v1/definitions", "Publish a definition", nil, Published{}, "definitions"))
+	publish.Responses["201"] = publish.Responses["200"] // 200: it was there already
+	huma.Register(a.huma, publish, a.publish)
 	huma.Register(a.huma, yaml(a.describe(http.MethodPost, "/v1/definitions/lint", "Check a definition", nil, Linted{}, "definitions")), a.lint)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/definitions", "List definitions", nil, list[approval.DefinitionView]{}, "definitions"), a.definitionList)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/definitions/{name}/versions/{version}", "Read a version", nil, approval.DefinitionView{}, "definitions"), a.definition)

@@ -64,13 +64,11 @@ type instanceQuery struct {
 }
 
 func (a *API) instances() {
-	start := a.describe(http.MethodPost, "/v1/instances", "Start an instance", StartBody{}, nil, "instances")
-	start.Responses["201"] = a.describe("", "", "", nil, approval.InstanceView{}).Responses["200"]
-	huma.Register(a.huma, start, a.start)
+	huma.Register(a.huma, answers(a.describe(http.MethodPost, "/v1/instances", "Start an instance", StartBody{}, approval.InstanceView{}, "instances"), http.StatusCreated), a.start)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances", "Search instances", nil, list[approval.InstanceView]{}, "instances"), a.search)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances/{id}", "Read an instance", nil, approval.InstanceView{}, "instances"), a.instance)
 	huma.Register(a.huma, a.describe(http.MethodPost, "/v1/instances/{id}/events", "Raise an event", EventBody{}, approval.Result{}, "instances"), a.raise)
-	huma.Register(a.huma, a.describe(http.MethodDelete, "/v1/instances/{id}", "Cancel an instance, undoing what was done", ReasonBody{}, approval.CancelResult{}, "instances"), a.cancel)
+	huma.Register(a.huma, answers(a.describe(http.MethodDelete, "/v1/instances/{id}", "Cancel an instance, undoing what was done", ReasonBody{}, approval.CancelResult{}, "instances"), http.StatusAccepted), a.cancel)
 	huma.Register(a.huma, a.describe(http.MethodPost, "/v1/instances/{id}/retry", "Raise again the timer or effect event that last failed", ReasonBody{}, approval.Result{}, "instances"), a.raiseAgain)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances/{id}/history", "Read the history", nil, list[approval.TransitionView]{}, "instances"), a.history)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances/{id}/explain", "Say why an instance waits", nil, approval.ExplainView{}, "instances"), a.explain)
@@ -82,8 +80,10 @@ func (a *API) start(ctx context.Context, in *Sent) (*answer, error) {
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	r := approval.StartRequest{Definition: b.text("definition", true), Version: b.whole("version"),
-		Data: b.object("data", true), Requester: b.text("requester", false), Labels: b.texts("labels")}
+	r := approval.StartRequest{
+		Definition: b.text("definition", true), Version: b.whole("version"),
+		Data: b.object("data", true), Requester: b.text("requester", false), Labels: b.texts("labels"),
+	}
 	if err := b.done(); err != nil {
 		return nil, a.fail(err)
 	}

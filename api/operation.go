@@ -83,21 +83,33 @@ func (s *Sent) Resolve(ctx huma.Context) []error {
 // describe fills in the documentation of an operation from Go types.
 func (a *API) describe(method, path, summary string, request, response any, tags ...string) huma.Operation {
 	registry := a.huma.OpenAPI().Components.Schemas
-	op := huma.Operation{Method: method, Path: path, Summary: summary, Tags: tags,
+	op := huma.Operation{
+		Method: method, Path: path, Summary: summary, Tags: tags,
 		MaxBodyBytes: MaxBody + 1, // huma refuses the limit itself
-		OperationID:  operationID(method, path), SkipValidateBody: true, Responses: map[string]*huma.Response{}}
+		OperationID:  operationID(method, path), SkipValidateBody: true, Responses: map[string]*huma.Response{},
+	}
 	if request != nil {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: registry.Schema(reflect.TypeOf(request), true, "")}}}
+			"application/json": {Schema: registry.Schema(reflect.TypeOf(request), true, "")},
+		}}
 		a.bodies[op.RequestBody] = op.RequestBody.Content["application/json"]
 	}
 	if response != nil {
 		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{
-			"application/json": {Schema: registry.Schema(reflect.TypeOf(response), true, "")}}}
+			"application/json": {Schema: registry.Schema(reflect.TypeOf(response), true, "")},
+		}}
 	}
 	op.Responses["default"] = &huma.Response{Description: "A problem", Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: registry.Schema(reflect.TypeOf(Problem{}), true, "")}}}
+		"application/problem+json": {Schema: registry.Schema(reflect.TypeOf(Problem{}), true, "")},
+	}}
 	op.Security = []map[string][]string{{"key": {}}}
+	return op
+}
+
+// answers gives the status of an operation's answer where it is not 200.
+func answers(op huma.Operation, status int) huma.Operation {
+	op.DefaultStatus, op.Responses[strconv.Itoa(status)] = status, op.Responses["200"]
+	delete(op.Responses, "200")
 	return op
 }
 

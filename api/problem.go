@@ -37,17 +37,6 @@ type Winner struct {
 	At    approval.Time `json:"at"`
 }
 
-// statuses is the one table from fault codes to HTTP.
-var statuses = map[fault.Code]int{
-	fault.InvalidToken: 404, fault.NotFound: 404, fault.Unauthorized: 401, fault.Forbidden: 403,
-	fault.AlreadyDecided: 409, fault.TokenRevoked: 410, fault.TokenExpired: 410, fault.Suspended: 423,
-	fault.EventNotAllowed: 403, fault.NotPermitted: 403, fault.EventNotAllowedHere: 409, fault.ContentChanged: 409,
-	fault.InvalidInput: 422, fault.GuardRejected: 422, fault.AssuranceRequired: 403, fault.KeyInUse: 409,
-	fault.RevisionMismatch: 412, fault.IdempotencyMismatch: 422, fault.InProgress: 409, fault.VersionExists: 409,
-	fault.InvalidDefinition: 422, fault.Conflict: 409, fault.TooLarge: 413, fault.Malformed: 400, fault.Unsupported: 415,
-	fault.MethodNotAllowed: 405, fault.RateLimited: 429, fault.Unavailable: 503, fault.LimitExceeded: 422, fault.Internal: 500,
-}
-
 // Error implements error; huma renders the problem by its status.
 func (p *Problem) Error() string { return p.Detail }
 
@@ -70,12 +59,10 @@ func (a *API) problemOf(err error) *Problem {
 	if f.Code == fault.Internal {
 		a.cfg.Log.Error("a request failed", "error", err)
 	}
-	status, ok := statuses[f.Code]
-	if !ok {
-		status = http.StatusInternalServerError
+	p := &Problem{
+		Type: "/problems/" + string(f.Code), Title: title(f.Code), Status: f.Code.Status(), Detail: f.Message,
+		Retryable: f.Retryable(), Instance: f.Instance,
 	}
-	p := &Problem{Type: "/problems/" + string(f.Code), Title: title(f.Code), Status: status, Detail: f.Message,
-		Retryable: f.Retryable(), Instance: f.Instance}
 	if f.Code == fault.Internal {
 		p.Detail = "The service failed. The cause is in its log. Trying again with the same Idempotency-Key is safe."
 	}

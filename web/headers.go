@@ -53,25 +53,6 @@ func (s *site) secureHeaders(h http.Header, referrer string) {
 	}
 }
 
-// statuses is the one table from codes to HTTP.
-var statuses = map[fault.Code]int{
-	fault.InvalidToken: 404, fault.NotFound: 404, fault.Unauthorized: 401, fault.Forbidden: 403,
-	fault.AlreadyDecided: 409, fault.TokenRevoked: 410, fault.TokenExpired: 410, fault.Suspended: 423,
-	fault.EventNotAllowed: 403, fault.NotPermitted: 403, fault.EventNotAllowedHere: 409, fault.ContentChanged: 409,
-	fault.InvalidInput: 422, fault.GuardRejected: 422, fault.AssuranceRequired: 403, fault.KeyInUse: 409,
-	fault.RevisionMismatch: 412, fault.IdempotencyMismatch: 422, fault.InProgress: 409, fault.VersionExists: 409,
-	fault.InvalidDefinition: 422, fault.Conflict: 409, fault.TooLarge: 413, fault.Malformed: 400,
-	fault.Unsupported: 415, fault.MethodNotAllowed: 405, fault.RateLimited: 429, fault.Unavailable: 503,
-	fault.Internal: 500, fault.LimitExceeded: 422,
-}
-
-func statusOf(code fault.Code) int {
-	if status, known := statuses[code]; known {
-		return status
-	}
-	return http.StatusInternalServerError
-}
-
 // refusal turns any error into a fault: echo's own by their status, a body that is too large.
 func refusal(err error) *fault.Error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -223,10 +223,10 @@ func (s *site) notDecided(c echo.Context, v *visitor, task *approval.TaskView, f
 		}
 		p.Open = task.ID
 		p.Gone = &outcomePage{Code: f.Code, Icon: outcomeIcons[f.Code], Message: f.Message, Fields: f.Fields, Winner: f.Winner, Task: task}
-		return s.renderInbox(c, v, p, statusOf(f.Code))
+		return s.renderInbox(c, v, p, f.Code.Status())
 	}
 	retryAfter(c.Response().Header(), f)
-	return again(statusOf(f.Code), f)
+	return again(f.Code.Status(), f)
 }
 
 // Closed says in the words of the page how a task that is over stands.

@@ -139,7 +139,7 @@ func TestEveryProblemTypeIsExplained(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	list := b.get("/problems")
-	for code := range statuses {
+	for _, code := range fault.Codes() {
 		w := b.get("/problems/" + string(code))
 		wantStatus(t, w, 200)
 		wantText(t, w, englishProblems[code][0], englishProblems[code][2][:12], "/problems/"+string(code))

@@ -245,7 +245,7 @@ func (s *site) act(c echo.Context, v *visitor) error {
 		if !comesAgain(f.Code) || f.Code == fault.Internal {
 			return err
 		}
-		return s.actForm(c, v, instance, statusOf(f.Code), form, f)
+		return s.actForm(c, v, instance, f.Code.Status(), form, f)
 	}
 	done, err := recordedOf(result, &approval.TaskView{Title: inWords(instance.Definition), Events: instance.Events}, approval.ActorView{ID: v.ID, Name: v.Name})
 	if err != nil {

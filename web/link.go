@@ -150,9 +150,9 @@ func (s *site) decideLink(c echo.Context) error {
 		if f.Code == fault.Internal || f.Code == fault.Unavailable {
 			s.cfg.Log.Error("decision failed", "route", c.Path(), "error", err)
 		}
-		return s.linkForm(c, link, statusOf(f.Code), form, f)
+		return s.linkForm(c, link, f.Code.Status(), form, f)
 	}
-	return s.closedLink(c, link, err, statusOf(fault.CodeOf(err)))
+	return s.closedLink(c, link, err, fault.CodeOf(err).Status())
 }
 
 // judges tells whether the form's own mistakes may be the answer: an event that is
@@ -190,7 +190,7 @@ func comesAgain(code fault.Code) bool {
 // gets its first answer, everything else is told how things stand.
 func (s *site) decideClosed(c echo.Context, link *approval.TokenView, ask asked, form url.Values) error {
 	if len(form["event"]) != 1 || form.Get("event") == "" {
-		return s.closedLink(c, link, link.Closed, statusOf(fault.CodeOf(link.Closed)))
+		return s.closedLink(c, link, link.Closed, fault.CodeOf(link.Closed).Status())
 	}
 	req, _ := ask.read(form)
 	if own, same, err := repeats(form, link.Own); err != nil {
@@ -200,7 +200,7 @@ func (s *site) decideClosed(c echo.Context, link *approval.TokenView, ask asked,
 	}
 	result, err := s.svc.DecideByToken(c.Request().Context(), c.Param("token"), approval.RoutePage, req, s.client(c))
 	if err != nil {
-		return s.closedLink(c, link, err, statusOf(fault.CodeOf(err)))
+		return s.closedLink(c, link, err, fault.CodeOf(err).Status())
 	}
 	return s.linkDone(c, link, result)
 }

@@ -89,7 +89,7 @@ func (s *site) carryOut(c echo.Context, v *visitor, d doing) error {
 		p.Notice = f.Message
 	}
 	retryAfter(c.Response().Header(), f)
-	return s.confirm(c, v, p, statusOf(f.Code))
+	return s.confirm(c, v, p, f.Code.Status())
 }
 
 func (p *confirmPage) wrong(field, text string) {

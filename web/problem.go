@@ -1,7 +1,6 @@
 package web
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 
@@ -23,7 +22,7 @@ type problemView struct {
 
 // problemPage shows a refusal: what is wrong and the way out.
 func (s *site) problemPage(c echo.Context, f *fault.Error) error {
-	p := &problemView{Code: f.Code, Status: statusOf(f.Code), Message: f.Message, Fields: f.Fields, Home: "/", Login: f.Code == fault.Unauthorized}
+	p := &problemView{Code: f.Code, Status: f.Code.Status(), Message: f.Message, Fields: f.Fields, Home: "/", Login: f.Code == fault.Unauthorized}
 	if r := c.Request(); r.PostForm != nil && p.Status != http.StatusRequestEntityTooLarge {
 		p.Comment = tidyComment(r.PostForm.Get("comment"))
 	}
@@ -39,19 +38,18 @@ func (s *site) problemPage(c echo.Context, f *fault.Error) error {
 // showProblem explains a problem type of the API to a person who follows its address.
 func (s *site) showProblem(c echo.Context) error {
 	code := fault.Code(c.Param("name"))
-	status, known := statuses[code]
-	if !known {
+	if !slices.Contains(fault.Codes(), code) {
 		return fault.New(fault.NotFound, "There is no problem of this name.")
 	}
-	v := s.public(c, "", &problemView{Code: code, Status: status})
+	v := s.public(c, "", &problemView{Code: code, Status: code.Status()})
 	v.Title = v.Text("problem." + string(code))
 	return s.render(c, http.StatusOK, "problem_type", v)
 }
 
 func (s *site) listProblems(c echo.Context) error {
 	var all []problemView
-	for _, code := range slices.Sorted(maps.Keys(statuses)) {
-		all = append(all, problemView{Code: code, Status: statuses[code]})
+	for _, code := range fault.Codes() {
+		all = append(all, problemView{Code: code, Status: code.Status()})
 	}
 	v := s.public(c, "", all)
 	v.Title = v.Text("problems.title")

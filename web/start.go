@@ -178,7 +178,7 @@ func (s *site) start(c echo.Context, v *visitor) error {
 		switch f.Code {
 		case fault.InvalidInput, fault.GuardRejected, fault.KeyInUse, fault.LimitExceeded, fault.Unavailable, fault.NotPermitted, fault.Malformed, fault.InProgress:
 			retryAfter(c.Response().Header(), f)
-			return s.startForm(c, v, statusOf(f.Code), form, f)
+			return s.startForm(c, v, f.Code.Status(), form, f)
 		}
 		return err
 	}

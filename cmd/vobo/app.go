@@ -182,8 +182,13 @@ func newService(ctx context.Context, cfg settings, st *store.Store, ring *callba
 			return nil, fmt.Errorf("VOBO_SMTP_URL: %w", err)
 		}
 	}
+	source, err := cfg.ringSource()
+	if err != nil {
+		return nil, err
+	}
 	return approval.New(ctx, approval.Config{Store: st, Ring: ring, Mailer: mailer, Webhooks: webhooks, BaseURL: cfg.BaseURL,
-		MailFrom: cfg.MailFrom, Vars: variables(os.Environ()), Zone: serverZone(), Clock: time.Now, Log: log})
+		MailFrom: cfg.MailFrom, Vars: variables(os.Environ()), Zone: serverZone(), Clock: time.Now, Log: log,
+		ReloadRing: func() error { return reloadRing(context.Background(), st, ring, source) }})
 }
 
 // openRing reads the key ring, or makes it where the file is missing and the database

@@ -2,11 +2,14 @@ package approval
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"vobo/internal/callbacks"
 	"vobo/internal/deliver"
 	"vobo/internal/fault"
 	"vobo/internal/fsm"
@@ -133,4 +136,40 @@ func TestAMailsInstructionsCannotTurnTheTextAroundThemNorPushItAway(t *testing.T
 			t.Errorf("the %s part has %d bytes", part, len(body))
 		}
 	}
+}
+
+// guarantee S-13: one replica signs with the new key before the other has looked for it.
+func TestAReplicaThatMissedARotationReadsTheRingAgain(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		old, err := callbacks.NewKeyRing(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder, reads := callbacks.NewHolder(old), 0
+		path := filepath.Join(t.TempDir(), "vobo.keys")
+		if err := b.ring.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		late, _ := b.replica(func(c *Config) {
+			c.Ring = holder
+			c.ReloadRing = func() error { reads++; return holder.Reload(path) }
+		})
+		link := b.link(b.review(), "ana@example.com")
+		if _, err := late.ViewToken(b.ctx, link, "en"); err != nil {
+			t.Errorf("a link of the new key: %v", err)
+		}
+		head, _, _ := strings.Cut(link, ".")
+		for _, guess := range []string{"x.y.z", "", head, "eyJ." + link} {
+			_, err := late.ViewToken(b.ctx, guess, "en")
+			wantCode(t, "a guess", err, fault.InvalidToken)
+		}
+		if reads != 1 {
+			t.Errorf("the ring was read %d times, want once a second", reads)
+		}
+		b.pass(2 * ringReadAgainAfter)
+		if _, err := late.ViewToken(b.ctx, link, "en"); err != nil || reads != 1 {
+			t.Errorf("a known key: %v, %d reads", err, reads)
+		}
+	})
 }

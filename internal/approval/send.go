@@ -38,6 +38,9 @@ func (s *Service) build(e *store.ClaimedEffect) (attempt, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.Link != nil && e.Link.Nonce != nil && s.mint(e.Instance, &e.Link.Assignee) == "" {
+		return waitForKey, nil
+	}
 	switch {
 	case f.Webhook != nil:
 		return s.buildWebhook(e, f)
@@ -45,6 +48,12 @@ func (s *Service) build(e *store.ClaimedEffect) (attempt, error) {
 		return s.buildMail(e, f)
 	}
 	return nil, errors.New("this effect has nothing to send")
+}
+
+// waitForKey is the attempt of what carries a link that this process cannot sign: its
+// ring is older than the link, or the key was destroyed.
+func waitForKey(context.Context) deliver.Outcome {
+	return deliver.Outcome{Class: deliver.Retry, Detail: "The key that signs its link is not in this server's key ring."}
 }
 
 func (s *Service) buildWebhook(e *store.ClaimedEffect, f *fsm.Frozen) (attempt, error) {

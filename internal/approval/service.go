@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"vobo/internal/callbacks"
@@ -20,8 +21,12 @@ import (
 // Config wires a service. Clock is the process's, for caches and idle limits only:
 // what is decided takes its time from the database.
 type Config struct {
-	Store    *store.Store
-	Ring     *callbacks.Holder
+	Store *store.Store
+	Ring  *callbacks.Holder
+	// ReloadRing reads the ring again into Ring, where a token names a key that it does not
+	// know; nil: the ring does not change.
+	ReloadRing func() error
+
 	Mailer   *deliver.Mailer // nil: mails stay in the mailbox page
 	Webhooks *deliver.WebhookSender
 	BaseURL  string // no trailing slash
@@ -48,6 +53,9 @@ type Service struct {
 	attempts     *attempts // by client
 	loginMailsTo *attempts // by person
 	incarnation  int64
+
+	ringMu   sync.Mutex
+	ringRead time.Time // again, for a key that was not known
 }
 
 // New makes a service on a migrated store. Run starts it.

@@ -27,12 +27,40 @@ func (s *Service) mint(instance string, row *fsm.Assignee) string {
 	if row.Kind == fsm.AssigneeCallback {
 		aud = callbacks.AudienceCallback
 	}
-	t, err := s.cfg.Ring.Ring().Mint(row.Kid, row.Nonce, aud, instance, s.incarnation, issuedAt(instance))
+	ring := s.cfg.Ring.Ring()
+	t, err := ring.Mint(row.Kid, row.Nonce, aud, instance, s.incarnation, issuedAt(instance))
+	if fault.CodeOf(err) == fault.NotFound && s.newerRing(ring) {
+		t, err = s.cfg.Ring.Ring().Mint(row.Kid, row.Nonce, aud, instance, s.incarnation, issuedAt(instance))
+	}
 	if err != nil {
 		s.log.Warn("a link cannot be signed: its key is gone", "instance", instance, "kid", row.Kid, "error", err)
 		return ""
 	}
 	return t
+}
+
+// ringReadAgainAfter spares the ring's file from whoever sends tokens of unknown keys.
+const ringReadAgainAfter = time.Second
+
+// newerRing tells whether there is another ring than the one that did not know a key:
+// a replica that has taken up a rotation signs links before this one looks for it.
+func (s *Service) newerRing(used *callbacks.Ring) bool {
+	if s.cfg.ReloadRing == nil {
+		return false
+	}
+	s.ringMu.Lock()
+	defer s.ringMu.Unlock()
+	if s.cfg.Ring.Ring() != used {
+		return true
+	}
+	if !s.ringRead.IsZero() && s.elapsed(s.ringRead) < ringReadAgainAfter {
+		return false
+	}
+	s.ringRead = s.mono()
+	if err := s.cfg.ReloadRing(); err != nil {
+		s.log.Warn("the key ring could not be read again", "error", err)
+	}
+	return s.cfg.Ring.Ring() != used
 }
 
 // issuedAt is when the instance began, in Unix seconds, read from its UUIDv7.
@@ -78,7 +106,11 @@ func (s *Service) verify(token string, route Route) (*callbacks.Claims, error) {
 	if route == RouteCallback {
 		auds = append(auds, callbacks.AudienceCallback)
 	}
-	claims, err := s.cfg.Ring.Ring().Verify(token, auds...)
+	ring := s.cfg.Ring.Ring()
+	claims, err := ring.Verify(token, auds...)
+	if err != nil && !ring.Knows(token) && s.newerRing(ring) {
+		claims, err = s.cfg.Ring.Ring().Verify(token, auds...)
+	}
 	if err != nil {
 		return nil, errNotALink
 	}

@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
+	"strings"
 
 	"vobo/internal/fault"
 )
@@ -146,6 +147,12 @@ func (r *Ring) Destroy(kid string) error {
 	clear(k.secret)
 	k.secret, k.status = nil, Destroyed
 	return nil
+}
+
+// Knows tells whether a token names a key of this ring that verifies. It does not verify.
+func (r *Ring) Knows(token string) bool {
+	head, _, _ := strings.Cut(token, ".")
+	return r.byHeader[head] != nil
 }
 
 func (r *Ring) find(kid string) (*key, error) {

@@ -1,7 +1,7 @@
 // Package fault is the leaf of the house: one error type with a stable code.
 //
-// Every layer returns *fault.Error for what a caller can do something about; one
-// table per edge turns the code into an HTTP status, an exit status or page text.
+// Every layer returns *fault.Error for what a caller can do something about; one table
+// turns the code into an HTTP status, the edges give it exit status and page text.
 // Any other error is internal: its text goes to the log, never to the caller.
 package fault
 
