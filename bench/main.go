@@ -52,8 +52,12 @@ func run(ctx context.Context, o options) error {
 		name    string
 		measure func(context.Context, options) error
 	}{
-		{"approvals", approvals}, {"latency", latency}, {"deadlines", deadlines},
-		{"waiting", waiting}, {"cold", coldStart}, {"sqlite", sqliteApprovals},
+		{"approvals", approvals},
+		{"latency", latency},
+		{"deadlines", deadlines},
+		{"waiting", waiting},
+		{"cold", coldStart},
+		{"sqlite", sqliteApprovals},
 	} {
 		if o.only != "" && o.only != m.name {
 			continue

@@ -208,8 +208,10 @@ func TestASecondServerOnTheFileIsRefused(t *testing.T) {
 	close(work)
 	together(4, func(int) {
 		for range work {
-			out, errOut, status := testkit.Command(t, testkit.Launch{Args: []string{"serve"}, Dir: s.dir,
-				Env: map[string]string{"VOBO_DATABASE_URL": s.database, "VOBO_ADDR": "127.0.0.1:0"}})
+			out, errOut, status := testkit.Command(t, testkit.Launch{
+				Args: []string{"serve"}, Dir: s.dir,
+				Env: map[string]string{"VOBO_DATABASE_URL": s.database, "VOBO_ADDR": "127.0.0.1:0"},
+			})
 			if status != 1 || !strings.Contains(errOut, "Another vobo server") || !strings.Contains(errOut, "vobo.db") || out != "" {
 				t.Errorf("a second server on the file: status %d\n%s%s", status, out, errOut)
 			}

@@ -37,8 +37,10 @@ func TestNoBodyPassesTheLimit(t *testing.T) {
 	before := s.everything(id)
 	decide := map[string]any{"event": "approve"}
 	key := http.Header{"Authorization": {"Bearer " + s.key}}
-	for name, path := range map[string]string{"callback": "/v1/callbacks/" + tokenOf(link), "start": "/v1/instances",
-		"event": "/v1/instances/" + id + "/events", "unknown token": "/v1/callbacks/x", "page": "/a/" + tokenOf(link)} {
+	for name, path := range map[string]string{
+		"callback": "/v1/callbacks/" + tokenOf(link), "start": "/v1/instances",
+		"event": "/v1/instances/" + id + "/events", "unknown token": "/v1/callbacks/x", "page": "/a/" + tokenOf(link),
+	} {
 		kind := "application/json"
 		if name == "page" {
 			kind = "application/x-www-form-urlencoded"

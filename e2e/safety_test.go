@@ -140,15 +140,19 @@ func TestASecretLinkIsInNoLogNorFile(t *testing.T) {
 	person, _ := s.logIn(ana, "")
 	s.settled(id)
 
-	told := map[string]string{"the log": s.replicas[0].Logs(), "the metrics": s.page(s.base + "/metrics").text(),
-		"the API's answers": s.everything(id), "the database": s.files("vobo.db")}
+	told := map[string]string{
+		"the log": s.replicas[0].Logs(), "the metrics": s.page(s.base + "/metrics").text(),
+		"the API's answers": s.everything(id), "the database": s.files("vobo.db"),
+	}
 	for _, a := range headers {
 		for name, values := range a.header {
 			told["the header "+name] += strings.Join(values, " ")
 		}
 	}
-	for what, secret := range map[string]string{"the link": token, "its successor": asked.Token, "the callback": tokenOf(order.Notify),
-		"the log-in link": person.link, "the session": person.session, "the API key": s.key} {
+	for what, secret := range map[string]string{
+		"the link": token, "its successor": asked.Token, "the callback": tokenOf(order.Notify),
+		"the log-in link": person.link, "the session": person.session, "the API key": s.key,
+	} {
 		for place, text := range told {
 			for _, part := range strings.Split(secret, ".") {
 				if len(part) > 20 && part != strings.Split(token, ".")[0] && strings.Contains(text, part) {

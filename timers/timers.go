@@ -48,9 +48,11 @@ type Timers struct {
 // Start begins the loops; each runs its passes one after another.
 func Start(svc *approval.Service, cfg Config) (*Timers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Timers{cfg: cfg, svc: svc, cron: cron.New(), ctx: ctx, stop: cancel,
+	t := &Timers{
+		cfg: cfg, svc: svc, cron: cron.New(), ctx: ctx, stop: cancel,
 		sweep: make(chan struct{}, 1), dispatch: make(chan struct{}, 1),
-		recoverNow: make(chan struct{}, 1), prune: make(chan struct{}, 1)}
+		recoverNow: make(chan struct{}, 1), prune: make(chan struct{}, 1),
+	}
 	for spec, wake := range map[string]chan struct{}{
 		recoverEach: t.recoverNow, pruneEach: t.prune, dispatchMin: t.dispatch,
 	} {

@@ -207,8 +207,11 @@ func (f *fakeService) Explain(context.Context, approval.Caller, string) (*approv
 		WaitsFor: []approval.WaitsFor{{Who: "user:luis@example.com", Name: "Luis Pérez", Rule: "group:risk", Voted: true}, {Who: "user:rosa@example.com", Name: "Rosa Gil", Rule: "group:legal"}},
 		Quorum:   map[string]fsm.Pending{"approve": {Have: 1, Need: 2}},
 		Events:   []approval.ExplainedEvent{{Name: "approve", Title: "Approve", By: []string{"owner"}, Not: []string{"requester"}}, {Name: "reject", Title: "Reject", By: []string{"owner"}}},
-		Deadlines: []approval.DeadlineView{{Action: "remind", DueAt: at(20 * time.Hour)}, {Action: "escalate", DueAt: at(50 * time.Hour)},
-			{Action: "fire", Event: "expire", DueAt: at(80 * time.Hour)}},
+		Deadlines: []approval.DeadlineView{
+			{Action: "remind", DueAt: at(20 * time.Hour)},
+			{Action: "escalate", DueAt: at(50 * time.Hour)},
+			{Action: "fire", Event: "expire", DueAt: at(80 * time.Hour)},
+		},
 		Notifications: []approval.NotificationView{{To: "luis@example.com", Status: "succeeded"}, {To: "rosa@example.com", Status: "retrying", Detail: "451 try again later"}},
 	}, nil
 }

@@ -38,9 +38,12 @@ func TestTheWayToAFieldsErrorEndsWhereThePointerIsNone(t *testing.T) {
 
 func TestAFormKnowsItsFieldsByTheirWholePath(t *testing.T) {
 	t.Parallel()
-	fields := []definitions.FormField{{Name: "limit", Type: "integer"}, {Name: "a.b", Type: "string"},
+	fields := []definitions.FormField{
+		{Name: "limit", Type: "integer"},
+		{Name: "a.b", Type: "string"},
 		{Name: "person", Type: "object", Fields: []definitions.FormField{{Name: "name", Type: "string"}}},
-		{Name: "lines", Type: "array", Items: &definitions.FormField{Type: "object", Fields: []definitions.FormField{{Name: "text", Type: "string"}}}}}
+		{Name: "lines", Type: "array", Items: &definitions.FormField{Type: "object", Fields: []definitions.FormField{{Name: "text", Type: "string"}}}},
+	}
 	for path, want := range map[string]bool{
 		"limit": true, "a.b": true, "person": true, "person.name": true, "lines": true, "lines.0.text": true,
 		"": false, "limit.x": false, "a": false, "a.b.c": false, "person.age": false, "person.name.x": false, "lines.x.text": false, "lines.0.other": false, "lines.0": false,

@@ -204,10 +204,12 @@ func (s *site) cancel(c echo.Context, v *visitor) error     { return s.doingIt(c
 func (s *site) showRaiseAgain(c echo.Context, v *visitor) error {
 	return s.asking(c, v, s.raisingAgain)
 }
+
 func (s *site) raiseAgain(c echo.Context, v *visitor) error { return s.doingIt(c, v, s.raisingAgain) }
 
 func (s *site) showRetry(c echo.Context, v *visitor) error   { return s.asking(c, v, s.retrying) }
 func (s *site) retryEffect(c echo.Context, v *visitor) error { return s.doingIt(c, v, s.retrying) }
 
-func (s *site) showResolve(c echo.Context, v *visitor) error   { return s.asking(c, v, s.resolving) }
+func (s *site) showResolve(c echo.Context, v *visitor) error { return s.asking(c, v, s.resolving) }
+
 func (s *site) resolveEffect(c echo.Context, v *visitor) error { return s.doingIt(c, v, s.resolving) }

@@ -39,8 +39,10 @@ func everyField() []definitions.FormField {
 
 func sampleEvents() []approval.OfferedEvent {
 	return []approval.OfferedEvent{
-		{Name: "approve", Title: "Approve", To: "signing", Comment: "optional", Effect: "The contract goes out for signing. This cannot be undone.", Form: json.RawMessage(`{"type":"object"}`),
-			Fields: []definitions.FormField{{Name: "limit", Title: "Credit limit", Description: "Per year, in euros.", Type: "integer", Minimum: "1", Required: true}}},
+		{
+			Name: "approve", Title: "Approve", To: "signing", Comment: "optional", Effect: "The contract goes out for signing. This cannot be undone.", Form: json.RawMessage(`{"type":"object"}`),
+			Fields: []definitions.FormField{{Name: "limit", Title: "Credit limit", Description: "Per year, in euros.", Type: "integer", Minimum: "1", Required: true}},
+		},
 		{Name: "reject", Title: "Reject", To: "rejected", Comment: "required", Effect: "The supplier is told. This cannot be undone."},
 		{Name: "ask", Title: "Ask a question", Comment: "required", Effect: "Ana gets your question by mail; the request stays open."},
 	}
@@ -53,8 +55,12 @@ func sampleTask(id, title string, due time.Duration) *approval.TaskView {
 		Owners: []string{"group:risk"}, Assignees: []string{"user:luis@example.com"}, DueAt: &at, CreatedAt: approval.Time{Time: sampleNow.Add(-26 * time.Hour)}, Digest: "d1",
 		Events: sampleEvents(), Requester: "Ana Ruiz", ProcessTitle: "New supplier", StateLabel: "Pending approval",
 		Instructions: "Check the **sanctions list** before you decide.\n\n- Name and tax id must match the register.\n- Above 100000 a year, ask legal first.",
-		Facts: []fsm.Fact{{Path: "name", Label: "Name", Value: "Talleres Núñez S.L."}, {Path: "tax_id", Label: "Tax id", Value: "B-77120041"}, {Path: "yearly", Label: "Yearly", Value: number("1250000")},
-			{Path: "contract", Label: "Contract", Value: map[string]any{"name": "Framework agreement.pdf", "uri": "https://files.example.com/c/8812", "media_type": "application/pdf", "size": number("284122")}}},
+		Facts: []fsm.Fact{
+			{Path: "name", Label: "Name", Value: "Talleres Núñez S.L."},
+			{Path: "tax_id", Label: "Tax id", Value: "B-77120041"},
+			{Path: "yearly", Label: "Yearly", Value: number("1250000")},
+			{Path: "contract", Label: "Contract", Value: map[string]any{"name": "Framework agreement.pdf", "uri": "https://files.example.com/c/8812", "media_type": "application/pdf", "size": number("284122")}},
+		},
 		Why: "You are asked as a member of risk.", Pending: &fsm.Pending{Have: 1, Need: 2},
 		EarlierVotes: []approval.TransitionView{{Kind: fsm.TVote, Event: "approve", Actor: approval.ActorView{ID: "rosa@example.com", Name: "Rosa Gil"}, Assurance: fsm.BySession, Comment: "Register matches.", Input: json.RawMessage(`{"limit":40000}`), At: approval.Time{Time: sampleNow.Add(-3 * time.Hour)}}},
 		History:      sampleHistory()[:2],
@@ -67,8 +73,10 @@ func sampleHistory() []approval.TransitionView {
 		{Seq: 1, Kind: fsm.TStart, To: "pending_approval", Via: []string{"triage"}, Actor: approval.ActorView{ID: "ana@example.com", Name: "Ana Ruiz"}, Assurance: fsm.BySession, At: at(-26 * time.Hour)},
 		{Seq: 2, Kind: fsm.TReminder, Actor: approval.ActorView{ID: "timer"}, Assurance: fsm.ByEngine, At: at(-2 * time.Hour)},
 		{Seq: 3, Kind: fsm.TVote, Event: "approve", Actor: approval.ActorView{ID: "rosa@example.com", Name: "Rosa Gil"}, Assurance: fsm.BySession, Comment: "Register matches.", Input: json.RawMessage(`{"limit":40000}`), At: at(-1 * time.Hour)},
-		{Seq: 4, Kind: fsm.TTransition, Event: "approve", From: "pending_approval", To: "signing", Actor: approval.ActorView{ID: "luis@example.com", Name: "Luis Pérez", For: "Marta Sanz"}, Assurance: fsm.ByLink, At: at(-20 * time.Minute),
-			Changes: []fsm.Change{{Pointer: "/limit", After: number("40000")}}},
+		{
+			Seq: 4, Kind: fsm.TTransition, Event: "approve", From: "pending_approval", To: "signing", Actor: approval.ActorView{ID: "luis@example.com", Name: "Luis Pérez", For: "Marta Sanz"}, Assurance: fsm.ByLink, At: at(-20 * time.Minute),
+			Changes: []fsm.Change{{Pointer: "/limit", After: number("40000")}},
+		},
 	}
 }
 

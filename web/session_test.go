@@ -22,8 +22,10 @@ func TestALogInLeadsToOurOwnPagesOnly(t *testing.T) {
 	}
 }
 
-var foreignNexts = []string{"", "/", "//e", "///e", "/\\e", "\\\\e", "/%5Ce", "/%5ce", "/%2Fe", "/%09//e", "/\t//e", "https:e", "https://e", "HTTP://e", "javascript:alert(1)", "data:text/html,x", "//e/inbox", "/inbox//e", "/inbox/..//e", "/../e", "/inbox/../../e", "/inbox/./x", "/inbox/…",
-	"@e", "/@e", "e.example", "/a/token", "/login", "/logout", "/v1/instances", "/inboxes", "/inbox\r\nSet-Cookie: a=b", "/inbox\x00", "/inbox#//e", "/inbox/%2e%2e/x", "/ｅ", "／／e", "/inbox?next=\\e", "http:/e", "http:///e", "/;@e", " /inbox", "/inbox ", "?x", "/inbox" + strings.Repeat("a", 3000)}
+var foreignNexts = []string{
+	"", "/", "//e", "///e", "/\\e", "\\\\e", "/%5Ce", "/%5ce", "/%2Fe", "/%09//e", "/\t//e", "https:e", "https://e", "HTTP://e", "javascript:alert(1)", "data:text/html,x", "//e/inbox", "/inbox//e", "/inbox/..//e", "/../e", "/inbox/../../e", "/inbox/./x", "/inbox/…",
+	"@e", "/@e", "e.example", "/a/token", "/login", "/logout", "/v1/instances", "/inboxes", "/inbox\r\nSet-Cookie: a=b", "/inbox\x00", "/inbox#//e", "/inbox/%2e%2e/x", "/ｅ", "／／e", "/inbox?next=\\e", "http:/e", "http:///e", "/;@e", " /inbox", "/inbox ", "?x", "/inbox" + strings.Repeat("a", 3000),
+}
 
 // guarantee S-36 (FuzzNextURL)
 func FuzzNextNeverLeavesOurOrigin(f *testing.F) {

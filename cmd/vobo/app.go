@@ -83,9 +83,16 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 	if err != nil {
 		return a, err
 	}
-	a.server = &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	a.server = newServer(handler, log)
 	return a, a.startLoops(ring)
+}
+
+// newServer bounds what a slow or hostile client can hold.
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
 }
 
 // appOptions are what demo and serve do differently.
@@ -102,8 +109,10 @@ func (a *app) startLoops(ring *callbacks.Holder) (err error) {
 		return err
 	}
 	a.service.Run()
-	a.timers, err = timers.Start(a.service, timers.Config{SweepEvery: a.cfg.SweepEvery, Log: a.log,
-		Reload: func() error { return reloadRing(context.Background(), a.store, ring, source) }})
+	a.timers, err = timers.Start(a.service, timers.Config{
+		SweepEvery: a.cfg.SweepEvery, Log: a.log,
+		Reload: func() error { return reloadRing(context.Background(), a.store, ring, source) },
+	})
 	if err != nil {
 		return err
 	}
@@ -186,9 +195,11 @@ func newService(ctx context.Context, cfg settings, st *store.Store, ring *callba
 	if err != nil {
 		return nil, err
 	}
-	return approval.New(ctx, approval.Config{Store: st, Ring: ring, Mailer: mailer, Webhooks: webhooks, BaseURL: cfg.BaseURL,
+	return approval.New(ctx, approval.Config{
+		Store: st, Ring: ring, Mailer: mailer, Webhooks: webhooks, BaseURL: cfg.BaseURL,
 		MailFrom: cfg.MailFrom, Vars: variables(os.Environ()), Zone: serverZone(), Clock: time.Now, Log: log,
-		ReloadRing: func() error { return reloadRing(context.Background(), st, ring, source) }})
+		ReloadRing: func() error { return reloadRing(context.Background(), st, ring, source) },
+	})
 }
 
 // openRing reads the key ring, or makes it where the file is missing and the database

@@ -76,7 +76,7 @@ func checkEnvironment(model *kong.Application, environ []string) error {
 }
 
 func nearest(name string, known []string) string {
-	best, distance := "", 4
+	best, distance := "", min(4, 1+(len(name)-len("VOBO_"))/3)
 	for _, k := range known {
 		if d := editDistance(name, k); d < distance {
 			best, distance = k, d

@@ -66,8 +66,10 @@ func readPeople(path string) ([]fsm.Person, error) {
 }
 
 func (e personEntry) person() (fsm.Person, error) {
-	p := fsm.Person{ID: strings.TrimSpace(e.ID), Name: strings.TrimSpace(e.Name), Email: strings.TrimSpace(e.Email), Locale: e.Locale,
-		Timezone: e.Timezone, Groups: e.Groups, Roles: e.Roles, Active: e.Active == nil || *e.Active}
+	p := fsm.Person{
+		ID: strings.TrimSpace(e.ID), Name: strings.TrimSpace(e.Name), Email: strings.TrimSpace(e.Email), Locale: e.Locale,
+		Timezone: e.Timezone, Groups: e.Groups, Roles: e.Roles, Active: e.Active == nil || *e.Active,
+	}
 	if p.ID == "" || strings.ContainsAny(p.ID, " \t\r\n:,") {
 		return p, fmt.Errorf("id %q is empty or has spaces, colons or commas", e.ID)
 	}

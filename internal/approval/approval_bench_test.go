@@ -46,6 +46,8 @@ func BenchmarkApproval(b *testing.B) {
 }
 
 func purchase() map[string]any {
-	return map[string]any{"title": "Purchase order 4711", "amount": json.Number("1234.56"), "currency": "EUR", "requester": "bob@example.test",
-		"department": "engineering", "items": []any{"laptop", "dock", "monitor"}, "note": "urgent, please approve this week"}
+	return map[string]any{
+		"title": "Purchase order 4711", "amount": json.Number("1234.56"), "currency": "EUR", "requester": "bob@example.test",
+		"department": "engineering", "items": []any{"laptop", "dock", "monitor"}, "note": "urgent, please approve this week",
+	}
 }

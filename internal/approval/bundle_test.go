@@ -92,8 +92,10 @@ func (b *bundle) replica(change func(*Config)) (*Service, *store.Store) {
 // fail, if not nil, is asked at each of the store's fault points.
 func (b *bundle) process(change func(*Config), fail func(point string) error) (*Service, *store.Store, func()) {
 	b.t.Helper()
-	st, err := store.Open(b.ctx, store.Config{URL: b.url, Fault: fail,
-		Shift: func() time.Duration { return time.Duration(b.shift.Load()) }})
+	st, err := store.Open(b.ctx, store.Config{
+		URL: b.url, Fault: fail,
+		Shift: func() time.Duration { return time.Duration(b.shift.Load()) },
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -104,9 +106,11 @@ func (b *bundle) process(change func(*Config), fail func(point string) error) (*
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	cfg := Config{Store: st, Ring: callbacks.NewHolder(b.ring), Webhooks: webhooks, BaseURL: "http://vobo.test", MailFrom: "vobo@example.com",
+	cfg := Config{
+		Store: st, Ring: callbacks.NewHolder(b.ring), Webhooks: webhooks, BaseURL: "http://vobo.test", MailFrom: "vobo@example.com",
 		Vars:  map[string]string{"ESIGN_URL": b.hooks.URL, "CORE_URL": b.hooks.URL},
-		Clock: func() time.Time { return time.Now().Add(time.Duration(b.shift.Load())) }, Log: slog.New(slog.DiscardHandler)}
+		Clock: func() time.Time { return time.Now().Add(time.Duration(b.shift.Load())) }, Log: slog.New(slog.DiscardHandler),
+	}
 	if change != nil {
 		change(&cfg)
 	}

@@ -94,8 +94,10 @@ func (s *Service) personCaller(ctx context.Context, id string, sure fsm.Assuranc
 	if z, err := time.LoadLocation(p.Timezone); err == nil && p.Timezone != "" {
 		zone = z
 	}
-	return Caller{Kind: fsm.ActorPerson, ID: p.ID, Name: p.Name, Groups: p.Groups, Roles: p.Roles,
-		Assurance: sure, Locale: p.Locale, Zone: zone}, nil
+	return Caller{
+		Kind: fsm.ActorPerson, ID: p.ID, Name: p.Name, Groups: p.Groups, Roles: p.Roles,
+		Assurance: sure, Locale: p.Locale, Zone: zone,
+	}, nil
 }
 
 func (s *Service) keyByHash(ctx context.Context, hash [32]byte) (store.APIKey, error) {
@@ -214,8 +216,10 @@ func (s *Service) LoginAs(ctx context.Context, person string) (session, csrf str
 	}
 	session, csrf = secret(), secret()
 	hash := sha256.Sum256([]byte(session))
-	err = s.store.CreateSession(ctx, store.Session{Hash: hash[:], Person: person, CreatedAt: now, SeenAt: now,
-		ExpiresAt: now.Add(sessionFor), Assurance: fsm.BySession, CSRF: csrf})
+	err = s.store.CreateSession(ctx, store.Session{
+		Hash: hash[:], Person: person, CreatedAt: now, SeenAt: now,
+		ExpiresAt: now.Add(sessionFor), Assurance: fsm.BySession, CSRF: csrf,
+	})
 	if err == nil {
 		err = s.store.Audit(ctx, store.AuditLine{Actor: person, Action: "logged-in"})
 	}

@@ -52,8 +52,10 @@ type committer struct {
 var errUsedUp = errors.New("the link was used up meanwhile")
 
 func newCommitter(st *store.Store, p store.Planner, log *slog.Logger, after func([]*store.Job), usedUp func(*store.Job) bool) *committer {
-	c := &committer{store: st, planner: p, log: log, after: after, usedUp: usedUp,
-		queues: map[string][]*ticket{}, slow: make(chan *ticket, queueCapacity)}
+	c := &committer{
+		store: st, planner: p, log: log, after: after, usedUp: usedUp,
+		queues: map[string][]*ticket{}, slow: make(chan *ticket, queueCapacity),
+	}
 	c.wake = sync.NewCond(&c.mu)
 	return c
 }

@@ -140,8 +140,10 @@ func (b *bundle) crashedStart(faulty *Service, k *breaker, point string, times i
 	}
 }
 
-var outboxPoints = []string{store.PointClaim, store.PointClaimCommitted, store.PointStart, store.PointStartCommitted,
-	store.PointFinish, store.PointFinishWritten, store.PointFinishCommit, store.PointRelease}
+var outboxPoints = []string{
+	store.PointClaim, store.PointClaimCommitted, store.PointStart, store.PointStartCommitted,
+	store.PointFinish, store.PointFinishWritten, store.PointFinishCommit, store.PointRelease,
+}
 
 // guarantee R-03: the points of the outbox; D4: a copy needs an attempt of unknown end
 func TestACrashAtAnyPointOfTheOutboxLosesNothingAndExplainsEveryCopy(t *testing.T) {

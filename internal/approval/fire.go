@@ -143,8 +143,10 @@ func (s *Service) refused(ctx context.Context, job *store.Job) {
 	if ev.Kind != fsm.KindRaise || code == fault.InvalidToken {
 		return
 	}
-	line := store.AuditLine{Actor: ev.Actor.ID, Action: "decision-refused", Instance: ev.Instance,
-		Token: job.TokenHash, Detail: map[string]any{"event": ev.Name, "code": string(code)}}
+	line := store.AuditLine{
+		Actor: ev.Actor.ID, Action: "decision-refused", Instance: ev.Instance,
+		Token: job.TokenHash, Detail: map[string]any{"event": ev.Name, "code": string(code)},
+	}
 	if err := s.store.Audit(ctx, line); err != nil {
 		s.log.Error("an audit line could not be written", "action", line.Action, "instance", line.Instance, "error", err)
 	}
@@ -158,8 +160,10 @@ func idempotencyClaim(c Caller, i Idempotency) ([]store.Claim, error) {
 	if len(i.Key) == 0 || len(i.Key) > 255 {
 		return nil, fault.New(fault.Malformed, "An Idempotency-Key has 1 to 255 characters.")
 	}
-	return []store.Claim{{Kind: store.ClaimIdempotency, Scope: c.ID + "\n" + c.Via + "\n" + i.Route,
-		Key: i.Key, BodyHash: i.BodyHash, Keep: idempotencyKept}}, nil
+	return []store.Claim{{
+		Kind: store.ClaimIdempotency, Scope: c.ID + "\n" + c.Via + "\n" + i.Route,
+		Key: i.Key, BodyHash: i.BodyHash, Keep: idempotencyKept,
+	}}, nil
 }
 
 // businessKeyClaim is the claim of a business key; nil for a definition without one.

@@ -106,8 +106,10 @@ func (s *Service) keyOf(ctx context.Context, d *definitions.Definition, ev *fsm.
 		return "", err
 	}
 	data := fsm.WithDefaults(d, ev.Start.Data)
-	return fsm.KeyOf(d, data, &definitions.Env{Data: data, Vars: s.cfg.Vars, Zone: s.cfg.Zone, Now: now,
-		Instance: definitions.InstanceVars{ID: ev.Instance, Definition: d.Name, Version: d.Version, StartedAt: now, Requester: ev.Start.Requester}})
+	return fsm.KeyOf(d, data, &definitions.Env{
+		Data: data, Vars: s.cfg.Vars, Zone: s.cfg.Zone, Now: now,
+		Instance: definitions.InstanceVars{ID: ev.Instance, Definition: d.Name, Version: d.Version, StartedAt: now, Requester: ev.Start.Requester},
+	})
 }
 
 func checkLabels(labels map[string]string) error {

@@ -42,8 +42,10 @@ func (l *loginMails) all() []MailView {
 // for again.
 func (s *Service) sendLogin(_ context.Context, p *fsm.Person, token string, now time.Time) error {
 	link := s.cfg.BaseURL + "/login/" + token
-	subject, text, html, err := deliver.RenderLoginMail(deliver.LoginMail{Service: serviceName, PersonName: p.Name,
-		Link: link, Minutes: int(loginLinkFor / time.Minute), Locale: p.Locale})
+	subject, text, html, err := deliver.RenderLoginMail(deliver.LoginMail{
+		Service: serviceName, PersonName: p.Name,
+		Link: link, Minutes: int(loginLinkFor / time.Minute), Locale: p.Locale,
+	})
 	if err != nil {
 		return err
 	}
@@ -51,8 +53,10 @@ func (s *Service) sendLogin(_ context.Context, p *fsm.Person, token string, now 
 		s.logins.add(MailView{To: p.Email, Subject: subject, Text: text, HTML: html, At: now, Status: fsm.EffectSucceeded, Link: link})
 		return nil
 	}
-	m := deliver.Message{ID: "login-" + token[:16], From: s.cfg.MailFrom, FromName: serviceName, To: p.Email,
-		ToName: p.Name, Subject: subject, Text: text, HTML: html, Date: now, AutoSubmitted: true}
+	m := deliver.Message{
+		ID: "login-" + token[:16], From: s.cfg.MailFrom, FromName: serviceName, To: p.Email,
+		ToName: p.Name, Subject: subject, Text: text, HTML: html, Date: now, AutoSubmitted: true,
+	}
 	raw, err := m.Bytes()
 	if err != nil {
 		return err

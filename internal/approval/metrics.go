@@ -23,17 +23,28 @@ type metrics struct {
 }
 
 func newMetrics(s *Service) *metrics {
-	return &metrics{s: s,
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vobo_events_total",
-			Help: "Events committed, by kind."}, []string{"kind"}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vobo_refusals_total",
-			Help: "Events refused, by code."}, []string{"code"}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vobo_effect_attempts_total",
-			Help: "Attempts to deliver effects, by kind and outcome class."}, []string{"kind", "outcome"}),
-		late: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "vobo_deadline_lateness_seconds",
-			Help: "How long after it was due a deadline fired.", Buckets: []float64{.1, .5, 1, 2, 5, 10, 60, 600, 3600}}),
-		batches: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "vobo_commit_events",
-			Help: "Events that shared one commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64}}),
+	return &metrics{
+		s: s,
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vobo_events_total",
+			Help: "Events committed, by kind.",
+		}, []string{"kind"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vobo_refusals_total",
+			Help: "Events refused, by code.",
+		}, []string{"code"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vobo_effect_attempts_total",
+			Help: "Attempts to deliver effects, by kind and outcome class.",
+		}, []string{"kind", "outcome"}),
+		late: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "vobo_deadline_lateness_seconds",
+			Help: "How long after it was due a deadline fired.", Buckets: []float64{.1, .5, 1, 2, 5, 10, 60, 600, 3600},
+		}),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "vobo_commit_events",
+			Help: "Events that shared one commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
+		}),
 		instances: prometheus.NewDesc("vobo_instances", "Instances, by status.", []string{"status"}, nil),
 		effects:   prometheus.NewDesc("vobo_effects", "Effects not yet succeeded, by status.", []string{"status"}, nil),
 		attention: prometheus.NewDesc("vobo_instances_attention", "Instances that an operator should look at.", nil, nil),

@@ -94,8 +94,10 @@ func (s *Service) Explain(ctx context.Context, c Caller, id string) (*ExplainVie
 	if err != nil {
 		return nil, err
 	}
-	v := &ExplainView{Instance: summaryOf(&snap.Instance), WaitsFor: []WaitsFor{}, Events: []ExplainedEvent{},
-		Deadlines: []DeadlineView{}, Notifications: []NotificationView{}, Attention: list(snap.Instance.Attention)}
+	v := &ExplainView{
+		Instance: summaryOf(&snap.Instance), WaitsFor: []WaitsFor{}, Events: []ExplainedEvent{},
+		Deadlines: []DeadlineView{}, Notifications: []NotificationView{}, Attention: list(snap.Instance.Attention),
+	}
 	for _, w := range x.WaitsFor {
 		if w.Gone {
 			continue

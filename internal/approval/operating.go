@@ -54,14 +54,17 @@ func (s *Service) ResolveEffect(ctx context.Context, c Caller, id string, r Reso
 	}
 	return s.onEffect(ctx, c, id, r.Reason, idem, "resolve an effect", status, func(ev *fsm.Event, e *store.EffectInfo) {
 		ev.Kind = fsm.KindEffectResult
-		ev.Result = &fsm.ResultEvent{Effect: e.EffectID, Status: status, Result: r.Result, Resolved: true,
-			Outcome: "resolved", Detail: r.Reason}
+		ev.Result = &fsm.ResultEvent{
+			Effect: e.EffectID, Status: status, Result: r.Result, Resolved: true,
+			Outcome: "resolved", Detail: r.Reason,
+		}
 	})
 }
 
 // onEffect fires an operator's event about one effect, which leaves it in status then.
 func (s *Service) onEffect(ctx context.Context, c Caller, id, reason string, idem Idempotency, what string,
-	then fsm.EffectStatus, set func(*fsm.Event, *store.EffectInfo)) (*EffectView, error) {
+	then fsm.EffectStatus, set func(*fsm.Event, *store.EffectInfo),
+) (*EffectView, error) {
 	e, err := s.effect(ctx, id)
 	if err != nil {
 		return nil, err

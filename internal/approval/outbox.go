@@ -44,8 +44,10 @@ type outbox struct {
 }
 
 func newOutbox(s *Service) *outbox {
-	o := &outbox{s: s, slots: make(chan struct{}, senders), woken: make(chan struct{}, 1), told: make(chan struct{}, 1), ended: make(chan ended, senders),
-		hosts: map[string]int{}, running: map[string]store.ClaimedEffect{}}
+	o := &outbox{
+		s: s, slots: make(chan struct{}, senders), woken: make(chan struct{}, 1), told: make(chan struct{}, 1), ended: make(chan ended, senders),
+		hosts: map[string]int{}, running: map[string]store.ClaimedEffect{},
+	}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	return o
 }
@@ -218,8 +220,10 @@ func (s *Service) giveBack(ctx context.Context, back []store.ClaimedEffect) erro
 	var started []store.Finish
 	for i := range back {
 		if e := &back[i]; e.Started {
-			started = append(started, store.Finish{Instance: e.Instance, ResultEvent: fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence,
-				Attempt: e.Attempt, Status: fsm.EffectRetrying, NextAt: &now, Outcome: string(deliver.Retry), Detail: "Not sent: the service was stopping."}})
+			started = append(started, store.Finish{Instance: e.Instance, ResultEvent: fsm.ResultEvent{
+				Effect: e.EffectID, Fence: e.Fence,
+				Attempt: e.Attempt, Status: fsm.EffectRetrying, NextAt: &now, Outcome: string(deliver.Retry), Detail: "Not sent: the service was stopping.",
+			}})
 		}
 	}
 	_, err = s.store.FinishAttempts(ctx, started)
@@ -318,8 +322,10 @@ func (o *outbox) record(e store.ClaimedEffect, out deliver.Outcome) {
 
 // ended turns the outcome of an attempt into the effect's next status.
 func (s *Service) ended(ctx context.Context, e *store.ClaimedEffect, out deliver.Outcome) (fsm.ResultEvent, error) {
-	r := fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt,
-		Outcome: string(out.Class), Detail: out.Detail, HTTP: out.Status}
+	r := fsm.ResultEvent{
+		Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt,
+		Outcome: string(out.Class), Detail: out.Detail, HTTP: out.Status,
+	}
 	switch out.Class {
 	case deliver.Success:
 		r.Status, r.Result = fsm.EffectSucceeded, decodeAnswer(out.Body)
@@ -390,8 +396,10 @@ func (s *Service) RecoverOnce(ctx context.Context) (int, error) {
 	var errs []error
 	for i := range lost {
 		e := &lost[i]
-		r := fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt, Status: fsm.EffectUnknown,
-			Outcome: string(deliver.Unknown), Detail: unsentReason}
+		r := fsm.ResultEvent{
+			Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt, Status: fsm.EffectUnknown,
+			Outcome: string(deliver.Unknown), Detail: unsentReason,
+		}
 		errs = append(errs, s.finish(ctx, e, r))
 	}
 	return len(lost), errors.Join(errs...)

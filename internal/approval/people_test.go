@@ -252,8 +252,10 @@ func TestWhatWasNotShownIsNotDecided(t *testing.T) {
 			fresh := b.link(id, "ana@example.com")
 			task := b.instance(id).Tasks[0]
 			shown := view.Task.Digest
-			for what, digest := range map[string]string{"what was read": shown, "another's": elsewhere.Task.Digest, "made up": "v1:" + strings.Repeat("0", 64),
-				"cut": task.Digest[:len(task.Digest)-1], "upper case": strings.ToUpper(task.Digest) + "X"} {
+			for what, digest := range map[string]string{
+				"what was read": shown, "another's": elsewhere.Task.Digest, "made up": "v1:" + strings.Repeat("0", 64),
+				"cut": task.Digest[:len(task.Digest)-1], "upper case": strings.ToUpper(task.Digest) + "X",
+			} {
 				reject := RaiseRequest{Event: "reject", Comment: "no", Digest: digest}
 				var errs []error
 				for _, route := range routes {

@@ -61,15 +61,19 @@ func (s *Service) Publish(ctx context.Context, c Caller, file string, source []b
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.store.Publish(ctx, store.DefinitionRow{Name: d.Name, Version: d.Version, Hash: d.Hash,
-		Title: title, Source: source, PublishedBy: c.ID})
+	created, err := s.store.Publish(ctx, store.DefinitionRow{
+		Name: d.Name, Version: d.Version, Hash: d.Hash,
+		Title: title, Source: source, PublishedBy: c.ID,
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.planner.forget(d.Name)
 	if created {
-		line := store.AuditLine{Actor: c.ID, Action: "definition-published",
-			Detail: map[string]any{"name": d.Name, "version": d.Version, "hash": d.Hash}}
+		line := store.AuditLine{
+			Actor: c.ID, Action: "definition-published",
+			Detail: map[string]any{"name": d.Name, "version": d.Version, "hash": d.Hash},
+		}
 		if err := s.store.Audit(ctx, line); err != nil {
 			return nil, err
 		}
@@ -123,13 +127,17 @@ func (s *Service) DeleteDefinition(ctx context.Context, c Caller, name string, v
 		return err
 	}
 	s.planner.drop(name, version)
-	return s.store.Audit(ctx, store.AuditLine{Actor: c.ID, Action: "definition-deleted",
-		Detail: map[string]any{"name": name, "version": version}})
+	return s.store.Audit(ctx, store.AuditLine{
+		Actor: c.ID, Action: "definition-deleted",
+		Detail: map[string]any{"name": name, "version": version},
+	})
 }
 
 func definitionView(r store.DefinitionRow, source bool) DefinitionView {
-	v := DefinitionView{Name: r.Name, Version: r.Version, Hash: r.Hash, Title: r.Title,
-		PublishedAt: Time{r.PublishedAt}, PublishedBy: r.PublishedBy, Live: r.Live}
+	v := DefinitionView{
+		Name: r.Name, Version: r.Version, Hash: r.Hash, Title: r.Title,
+		PublishedAt: Time{r.PublishedAt}, PublishedBy: r.PublishedBy, Live: r.Live,
+	}
 	if source {
 		v.Source = string(r.Source)
 	}

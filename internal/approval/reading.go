@@ -16,8 +16,10 @@ const kindWebhook = "webhook"
 // viewOfStart renders the instance that a start made, from its step alone: the
 // answer needs no second read.
 func (s *Service) viewOfStart(before *fsm.Snapshot, step *fsm.Step) InstanceView {
-	after := &fsm.Snapshot{Definition: before.Definition, Instance: step.Instance, Assignees: step.Assignees,
-		Tasks: step.TasksOpened, Deadlines: step.DeadlinesSet, Directory: before.Directory, Vars: before.Vars, Zone: before.Zone}
+	after := &fsm.Snapshot{
+		Definition: before.Definition, Instance: step.Instance, Assignees: step.Assignees,
+		Tasks: step.TasksOpened, Deadlines: step.DeadlinesSet, Directory: before.Directory, Vars: before.Vars, Zone: before.Zone,
+	}
 	v := instanceView(&step.Instance)
 	v.Deadlines = deadlineViews(step.DeadlinesSet, s.cfg.Zone)
 	actor := step.Transition.Actor
@@ -194,8 +196,10 @@ func (s *Service) Links(ctx context.Context, c Caller, id string) ([]LinkView, e
 	for i := range infos {
 		a := &infos[i]
 		actor := actorOf(a.Ref, snap.Directory)
-		v := LinkView{ID: EffectID(id, fsm.EffectID{Seq: a.Seq, N: a.N}), Person: actor.ID, Name: actor.Name,
-			State: linkState(a, &snap.Instance), FetchedAt: a.FetchedAt, Fetches: a.FetchCount, Delivery: a.Delivery}
+		v := LinkView{
+			ID: EffectID(id, fsm.EffectID{Seq: a.Seq, N: a.N}), Person: actor.ID, Name: actor.Name,
+			State: linkState(a, &snap.Instance), FetchedAt: a.FetchedAt, Fetches: a.FetchCount, Delivery: a.Delivery,
+		}
 		if v.MadeAt, err = s.madeAt(ctx, id, a.Seq); err != nil {
 			return nil, err
 		}

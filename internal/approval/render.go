@@ -39,8 +39,10 @@ func ParseID(s string) (instance string, id fsm.EffectID, err error) {
 }
 
 func summaryOf(in *fsm.Instance) Summary {
-	return Summary{ID: in.ID, Definition: in.Definition, Version: in.Version, Key: in.Key,
-		State: in.State, Status: in.Status, Revision: in.Revision}
+	return Summary{
+		ID: in.ID, Definition: in.Definition, Version: in.Version, Key: in.Key,
+		State: in.State, Status: in.Status, Revision: in.Revision,
+	}
 }
 
 func timeOf(t *time.Time) *Time {
@@ -59,11 +61,13 @@ func list[T any](s []T) []T {
 
 // instanceView renders an instance without what must be read beside it.
 func instanceView(in *fsm.Instance) InstanceView {
-	v := InstanceView{ID: in.ID, Definition: in.Definition, Version: in.Version, Hash: in.Hash, State: in.State,
+	v := InstanceView{
+		ID: in.ID, Definition: in.Definition, Version: in.Version, Hash: in.Hash, State: in.State,
 		Status: in.Status, Attention: len(in.Attention) > 0, AttentionReasons: list(in.Attention), Key: in.Key,
 		Labels: in.Labels, Requester: in.Requester, StartedBy: in.StartedBy, Revision: in.Revision,
 		StartedAt: Time{in.StartedAt}, EnteredAt: Time{in.EnteredAt}, FinishedAt: timeOf(in.FinishedAt),
-		Tasks: []TaskView{}, Deadlines: []DeadlineView{}, Effects: []EffectView{}, Events: []OfferedEvent{}}
+		Tasks: []TaskView{}, Deadlines: []DeadlineView{}, Effects: []EffectView{}, Events: []OfferedEvent{},
+	}
 	if in.Data != nil {
 		v.Data = rawOf(in.Data)
 	}
@@ -73,8 +77,10 @@ func instanceView(in *fsm.Instance) InstanceView {
 func deadlineViews(rows []fsm.DeadlineRow, zone *time.Location) []DeadlineView {
 	out := make([]DeadlineView, 0, len(rows))
 	for _, d := range rows {
-		out = append(out, DeadlineView{Action: d.Action, Event: d.Event, DueAt: Time{d.DueAt}, Local: localTime(d.DueAt, zone),
-			Occurrence: d.Occurrence, WholeInstance: d.Wait == 0})
+		out = append(out, DeadlineView{
+			Action: d.Action, Event: d.Event, DueAt: Time{d.DueAt}, Local: localTime(d.DueAt, zone),
+			Occurrence: d.Occurrence, WholeInstance: d.Wait == 0,
+		})
 	}
 	return out
 }
@@ -92,10 +98,12 @@ func actorView(a fsm.Actor) ActorView {
 }
 
 func transitionView(t *fsm.Transition) TransitionView {
-	v := TransitionView{Seq: t.Seq, Kind: t.Kind, Event: t.Event, From: t.From, To: t.To, Via: list(t.Via),
+	v := TransitionView{
+		Seq: t.Seq, Kind: t.Kind, Event: t.Event, From: t.From, To: t.To, Via: list(t.Via),
 		Actor: actorView(t.Actor), Assurance: t.Assurance, Comment: t.Comment, Reason: t.Reason, Input: rawOf(t.Input),
 		Changes: list(t.Changes), Digest: t.Digest, DeadlinesCancelled: t.DeadlinesCancelled, At: Time{t.At},
-		DefinitionVersion: t.DefinitionVersion, Hash: t.Hash, PreviousHash: t.PreviousHash}
+		DefinitionVersion: t.DefinitionVersion, Hash: t.Hash, PreviousHash: t.PreviousHash,
+	}
 	if len(t.Documents) > 0 {
 		v.Documents = rawOf(t.Documents)
 	}
@@ -144,9 +152,11 @@ func nextSentence(st *definitions.State, t *fsm.Transition) string {
 
 func (s *Service) effectView(e *store.EffectInfo) EffectView {
 	key := effectKey(e.Instance, e.EffectID)
-	v := EffectView{ID: EffectID(e.Instance, e.EffectID), InstanceID: e.Instance, Name: e.Name, Kind: e.Kind, Key: key,
+	v := EffectView{
+		ID: EffectID(e.Instance, e.EffectID), InstanceID: e.Instance, Name: e.Name, Kind: e.Kind, Key: key,
 		Status: e.Status, Reversible: e.Reversible, Idempotent: e.Idempotent, Attempts: make([]AttemptView, 0, len(e.Attempts)),
-		NextAttemptAt: timeOf(e.NextAttemptAt), CorrelationID: key, QueuedAt: Time{e.QueuedAt}}
+		NextAttemptAt: timeOf(e.NextAttemptAt), CorrelationID: key, QueuedAt: Time{e.QueuedAt},
+	}
 	for _, a := range e.Attempts {
 		v.Attempts = append(v.Attempts, AttemptView{N: a.N, At: Time{a.At}, Outcome: a.Outcome, Detail: a.Detail})
 	}
@@ -176,8 +186,10 @@ func destination(e *store.EffectInfo) (string, []byte) {
 
 func queuedView(instance string, q *fsm.QueuedEffect) EffectView {
 	key := effectKey(instance, q.EffectID)
-	return EffectView{ID: EffectID(instance, q.EffectID), InstanceID: instance, Name: q.Name, Kind: q.Kind, Key: key,
-		Status: fsm.EffectWaiting, Reversible: q.Reversible, Idempotent: q.Idempotent, Attempts: []AttemptView{}, CorrelationID: key}
+	return EffectView{
+		ID: EffectID(instance, q.EffectID), InstanceID: instance, Name: q.Name, Kind: q.Kind, Key: key,
+		Status: fsm.EffectWaiting, Reversible: q.Reversible, Idempotent: q.Idempotent, Attempts: []AttemptView{}, CorrelationID: key,
+	}
 }
 
 // cancelResultOf renders how far undoing is.

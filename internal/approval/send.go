@@ -57,8 +57,10 @@ func waitForKey(context.Context) deliver.Outcome {
 }
 
 func (s *Service) buildWebhook(e *store.ClaimedEffect, f *fsm.Frozen) (attempt, error) {
-	req := deliver.WebhookRequest{ID: e.Key, Attempt: e.Attempt, Method: f.Webhook.Method,
-		Idempotent: e.Idempotent, Timestamp: s.cfg.Clock()}
+	req := deliver.WebhookRequest{
+		ID: e.Key, Attempt: e.Attempt, Method: f.Webhook.Method,
+		Idempotent: e.Idempotent, Timestamp: s.cfg.Clock(),
+	}
 	fill := s.marks(e)
 	req.URL = fill.inURL(f.Webhook.URL)
 	for _, h := range f.Webhook.Headers {
@@ -122,10 +124,12 @@ func (s *Service) taskMail(e *store.ClaimedEffect, t *fsm.FrozenTaskMail) delive
 			link = s.cfg.BaseURL + "/a/" + token
 		}
 	}
-	m := deliver.TaskMail{Kind: t.Kind, Service: serviceName, Requester: t.Requester, Title: t.Title,
+	m := deliver.TaskMail{
+		Kind: t.Kind, Service: serviceName, Requester: t.Requester, Title: t.Title,
 		Process: t.Process, Comment: t.Comment, InstructionsText: t.Instructions, InstructionsHTML: markdown.HTML(deliver.CleanText(t.Instructions, t.Locale), html.EscapeString), DueAt: t.DueAt, Zone: zone, Locale: t.Locale,
 		Link: link, InboxLink: s.cfg.BaseURL + "/inbox", ReminderK: t.ReminderK, ReminderN: t.ReminderN,
-		Why: whyAsked(t.Why), Others: t.Others, PersonName: t.ToName}
+		Why: whyAsked(t.Why), Others: t.Others, PersonName: t.ToName,
+	}
 	for _, fact := range t.Facts {
 		m.Facts = append(m.Facts, [2]string{fact.Label, factText(fact.Value)})
 	}

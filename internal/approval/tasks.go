@@ -157,10 +157,12 @@ func (s *Service) taskOfWait(ctx context.Context, snap *fsm.Snapshot, wait, n in
 
 // rowView renders a task of a list: no facts, no events.
 func rowView(r *store.TaskRow, d *definitions.Definition, dir *fsm.Directory, locale string) TaskView {
-	v := TaskView{ID: EffectID(r.Instance, fsm.EffectID{Seq: r.Seq, N: r.N}), InstanceID: r.Instance, Definition: r.Definition,
+	v := TaskView{
+		ID: EffectID(r.Instance, fsm.EffectID{Seq: r.Seq, N: r.N}), InstanceID: r.Instance, Definition: r.Definition,
 		State: r.State, Title: inLocale(r.Title, locale), Priority: r.Priority, Status: r.Status, Owners: list(r.Owners),
 		Assignees: list(r.Asked), ClaimedBy: r.ClaimedBy, DueAt: timeOf(r.DueAt), CreatedAt: Time{r.CreatedAt}, Digest: r.Digest,
-		Events: []OfferedEvent{}, Key: r.Key, Requester: nameIn(dir, r.Requester), ProcessTitle: titleOf(d, locale)}
+		Events: []OfferedEvent{}, Key: r.Key, Requester: nameIn(dir, r.Requester), ProcessTitle: titleOf(d, locale),
+	}
 	if st := d.State(r.State); st != nil {
 		v.StateLabel = st.Label(locale)
 	}
@@ -192,8 +194,10 @@ func (s *Service) taskView(snap *fsm.Snapshot, t *fsm.Task, actor fsm.Actor, loc
 }
 
 func voteView(p *fsm.Past) TransitionView {
-	return TransitionView{Seq: p.Seq, Kind: p.Kind, Event: p.Event, From: p.From, Via: []string{}, Actor: actorView(p.Actor),
-		Comment: p.Comment, Input: rawOf(p.Input), Changes: []fsm.Change{}, At: Time{p.At}}
+	return TransitionView{
+		Seq: p.Seq, Kind: p.Kind, Event: p.Event, From: p.From, Via: []string{}, Actor: actorView(p.Actor),
+		Comment: p.Comment, Input: rawOf(p.Input), Changes: []fsm.Change{}, At: Time{p.At},
+	}
 }
 
 // addHistory puts the instance's history beside a task, newest last.

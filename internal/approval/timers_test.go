@@ -90,8 +90,10 @@ func TestAWaitThatEndsEarlyLeavesNoAlarmArmed(t *testing.T) {
 
 func (b *bundle) raiseDocument(id string) {
 	b.t.Helper()
-	_, err := b.svc.Raise(b.ctx, b.as("rosa@example.com"), id, RaiseRequest{Event: "document_received",
-		Documents: map[string]any{"contract": documentTree()}})
+	_, err := b.svc.Raise(b.ctx, b.as("rosa@example.com"), id, RaiseRequest{
+		Event:     "document_received",
+		Documents: map[string]any{"contract": documentTree()},
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -196,8 +198,10 @@ func TestPublishingTheSameAgainTouchesNoTimer(t *testing.T) {
 		db := b.raw()
 		before := b.fingerprint(db)
 		source := samples["review"]
-		same := []string{source, "# another comment\n" + source + "\n\n", "title: Review\n" + replaced(source, "title: Review\n", ""),
-			replaced(source, "title: Review\n", "title: 'Review'\n")}
+		same := []string{
+			source, "# another comment\n" + source + "\n\n", "title: Review\n" + replaced(source, "title: Review\n", ""),
+			replaced(source, "title: Review\n", "title: 'Review'\n"),
+		}
 		for i, s := range same {
 			res, err := b.svc.Publish(b.ctx, admin, "again.yaml", []byte(s))
 			if err != nil || res.Created {

@@ -281,9 +281,11 @@ func (s *Service) tokenView(ctx context.Context, snap *fsm.Snapshot, token, loca
 	row := snap.Token
 	ev := &fsm.Event{Kind: fsm.KindRaise, Instance: snap.Instance.ID, Token: true}
 	actAsHolder(snap, ev)
-	v := &TokenView{Token: token, Instance: summaryOf(&snap.Instance),
+	v := &TokenView{
+		Token: token, Instance: summaryOf(&snap.Instance),
 		Person:  ActorView{ID: ev.Actor.ID, Name: ev.Actor.Name},
-		Outside: strings.HasPrefix(row.Ref, string(definitions.KindEmail)+":")}
+		Outside: strings.HasPrefix(row.Ref, string(definitions.KindEmail)+":"),
+	}
 	if locale == "" {
 		locale = s.localeOf(snap.Directory, ev.Actor.ID)
 	}

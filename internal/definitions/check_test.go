@@ -61,8 +61,10 @@ func TestStatesAndEventsThatCannotWorkAreNamedWithTheirPlace(t *testing.T) {
 18:67: The quorum of go needs group:risk, who may not raise it in the state waiting. (name an owner, or somebody the wait escalates to)`},
 		{"an event rule in a later arm", []string{goLine, "go: [{when: data.amount > 1, to: done, by: [owner]}, {to: done, comment: required}]"}, `18:71: The event go has no comment: it belongs to the whole event, so write it in the first arm.`},
 		{"an owner in a final state", []string{end, "  done: {final: true, owner: [requester]}\n"}, `20:23: The state done has no owner: it is final, nothing waits there.`},
-		{"a top-level deadline that some waits do not know", []string{"to: done, by: [owner]", "to: other, by: [owner]", "states:", "deadlines: [{after: P9D, fire: expire}]\nstates:",
-			end, end + "  other: {owner: [requester], deadlines: [{after: P1D, fire: shut}], events: {shut: {to: done, by: [timer]}}}\n"}, `13:32: warning: In the state other there is no expire for the timer: a deadline due there waits for the next state that has it.`},
+		{"a top-level deadline that some waits do not know", []string{
+			"to: done, by: [owner]", "to: other, by: [owner]", "states:", "deadlines: [{after: P9D, fire: expire}]\nstates:",
+			end, end + "  other: {owner: [requester], deadlines: [{after: P1D, fire: shut}], events: {shut: {to: done, by: [timer]}}}\n",
+		}, `13:32: warning: In the state other there is no expire for the timer: a deadline due there waits for the next state that has it.`},
 		{"none for an event that is not inherited", []string{goLine, "go: {to: done, by: [owner]}\n      stop: none"}, `19:7: stop: none takes away an inherited event, and there is none of that name.`},
 		{"in and except together", []string{"states:", "events: {stop: {to: done, by: [requester], in: [waiting], except: [done]}}\nstates:"}, `13:59: in and except do not go together.
 13:68: except names done, where nothing waits.`},

@@ -100,8 +100,10 @@ func TestKeysThatAreNotSupportedYetAreNamed(t *testing.T) {
 		{"unreachable", event(", quorum: 2, unreachable: expire"), `18:46: warning: unreachable is not supported yet.`},
 		{"somebody outside", []string{"owner: [requester]", `owner: ["email:ana@example.com"]`}, `15:13: warning: A person outside (email:ana@example.com) in owner is not supported yet.`},
 		{"a list of tasks", []string{"    events:", "    task: [{for: requester, title: A, events: [go]}]\n    events:"}, `17:5: warning: A list of tasks is not supported yet.`},
-		{"working time in an expression", []string{goLine, `go: {when: "workdays(date(data.due), now, 'office') > 1 && isopen(add(now, 'P1D', 'office'), 'office')", to: done, by: [owner]}`,
-			"states:", "calendars: {office: {timezone: Europe/Madrid, days: [mon], hours: \"09:00-18:00\"}}\nstates:"}, `19:27: warning: Working time (workdays) is not supported yet.
+		{"working time in an expression", []string{
+			goLine, `go: {when: "workdays(date(data.due), now, 'office') > 1 && isopen(add(now, 'P1D', 'office'), 'office')", to: done, by: [owner]}`,
+			"states:", "calendars: {office: {timezone: Europe/Madrid, days: [mon], hours: \"09:00-18:00\"}}\nstates:",
+		}, `19:27: warning: Working time (workdays) is not supported yet.
 19:72: warning: Working time (isopen) is not supported yet.
 19:76: warning: Working time (add) is not supported yet.`},
 		{"add without a calendar", []string{goLine, `go: {when: "add(now, 'P1D') > now", to: done, by: [owner]}`}, ""},

@@ -131,9 +131,19 @@ func TestTheTypeOfASetValueIsHeldAgainstItsField(t *testing.T) {
 		field, text string
 		fits        bool
 	}{
-		{"limit", "data.amount", false}, {"limit", "data.name", false}, {"limit", "1", true}, {"amount", "1", true}, {"limit", "int(data.amount)", true},
-		{"name", "now", true}, {"name", "data.tags", false}, {"tags", "[]", true}, {"applicant", "{'name': 'x'}", true}, {"any", "data.amount", true},
-		{"yes", "data.any", true}, {"maybe", "null", true}, {"name", "null", false},
+		{"limit", "data.amount", false},
+		{"limit", "data.name", false},
+		{"limit", "1", true},
+		{"amount", "1", true},
+		{"limit", "int(data.amount)", true},
+		{"name", "now", true},
+		{"name", "data.tags", false},
+		{"tags", "[]", true},
+		{"applicant", "{'name': 'x'}", true},
+		{"any", "data.amount", true},
+		{"yes", "data.any", true},
+		{"maybe", "null", true},
+		{"name", "null", false},
 	} {
 		e, problems := compileExpr(c.text, wantAny, sc)
 		p, more := compilePath(c.field, sc)

@@ -33,8 +33,10 @@ func (d *Definition) CheckEnv(vars map[string]string) Problems {
 			continue
 		}
 		seen = append(seen, use.name)
-		problems = append(problems, Problem{File: d.File, Line: use.line, Column: use.column, Severity: Error, Code: "env-missing",
-			Detail: "env." + use.name + " is not configured here.", Hint: "set VOBO_ENV_" + use.name})
+		problems = append(problems, Problem{
+			File: d.File, Line: use.line, Column: use.column, Severity: Error, Code: "env-missing",
+			Detail: "env." + use.name + " is not configured here.", Hint: "set VOBO_ENV_" + use.name,
+		})
 	}
 	return problems
 }

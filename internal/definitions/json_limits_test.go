@@ -29,8 +29,12 @@ func TestATreeThatWasPutTogetherKeepsTheLimitsOfDecodeJSON(t *testing.T) {
 			t.Errorf("good tree %d cannot be read again: %v", i, err)
 		}
 	}
-	bad := []any{nested(65), nested(100_000), "a\x00", "\xff", map[string]any{"\x00": true}, []any{[]any{"\xff"}},
-		json.Number("1e400"), json.Number("1e999999999"), json.Number(strings.Repeat("9", 5000))}
+	bad := []any{
+		nested(65), nested(100_000), "a\x00", "\xff",
+		map[string]any{"\x00": true},
+		[]any{[]any{"\xff"}},
+		json.Number("1e400"), json.Number("1e999999999"), json.Number(strings.Repeat("9", 5000)),
+	}
 	for i, v := range bad {
 		if err := CheckJSON(v); fault.CodeOf(err) != fault.Malformed {
 			t.Errorf("bad tree %d: %v", i, err)

@@ -198,8 +198,10 @@ func (b *builder) checkSize(at *yaml.Node) bool {
 
 // collectNames reads the names of the file before anything is compiled.
 func (b *builder) collectNames(m *mapping) {
-	b.names = names{kinds: map[string]StateKind{}, hasEffect: map[string]bool{}, events: map[string]bool{},
-		eventsOf: map[string]map[string]bool{}, topEvents: map[string]bool{}}
+	b.names = names{
+		kinds: map[string]StateKind{}, hasEffect: map[string]bool{}, events: map[string]bool{},
+		eventsOf: map[string]map[string]bool{}, topEvents: map[string]bool{},
+	}
 	eachKey(m.values["events"], func(name string, n *yaml.Node) {
 		b.names.arms += armsOf(n)
 		b.names.topEvents[name] = true

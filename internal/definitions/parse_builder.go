@@ -75,8 +75,10 @@ func (b *builder) report(line, column int, severity Severity, code, hint, format
 	b.problems = append(b.problems, p)
 	if len(b.problems) >= maxProblems {
 		b.full = true
-		b.problems = append(b.problems, Problem{File: b.file, Line: line, Column: column, Severity: Error, Code: "too-many-problems",
-			Detail: fmt.Sprintf("There are more than %d problems; the rest is not shown.", maxProblems)})
+		b.problems = append(b.problems, Problem{
+			File: b.file, Line: line, Column: column, Severity: Error, Code: "too-many-problems",
+			Detail: fmt.Sprintf("There are more than %d problems; the rest is not shown.", maxProblems),
+		})
 	}
 }
 

@@ -48,8 +48,10 @@ func compilePath(text string, sc *scope) (Path, []exprProblem) {
 		if _, declared := sc.data.node.walk(segments[:i+1]); declared {
 			continue
 		}
-		problem := exprProblem{Offset: segments[i].offset, Code: "path", Severity: Error,
-			Detail: fmt.Sprintf("%s is not declared in data.", clip(textUpTo(text, segments, i)))}
+		problem := exprProblem{
+			Offset: segments[i].offset, Code: "path", Severity: Error,
+			Detail: fmt.Sprintf("%s is not declared in data.", clip(textUpTo(text, segments, i))),
+		}
 		if parent, _ := sc.data.node.walk(segments[:i]); parent != nil && segments[i].index == nil {
 			problem.Hint = suggest(segments[i].name, parent.order)
 		}

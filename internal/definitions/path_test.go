@@ -125,13 +125,23 @@ func TestAPrincipalStandsForPeople(t *testing.T) {
 		name string
 		want string
 	}{
-		{KindRequester, "", "requester"}, {KindOwner, "", "owner"}, {KindTimer, "", "timer"}, {KindEffect, "", "effect"},
-		{KindGroup, "risk", "group:risk"}, {KindGroup, "cc-{{ data.next }}", "group:cc-1"}, {KindDid, "approve", "did:approve"},
-		{KindUser, "{{ data.name }}", "user:Eva"}, {KindUser, "{{ data.applicant.email }}", ""}, {KindSystem, "esign", "system:esign"},
+		{KindRequester, "", "requester"},
+		{KindOwner, "", "owner"},
+		{KindTimer, "", "timer"},
+		{KindEffect, "", "effect"},
+		{KindGroup, "risk", "group:risk"},
+		{KindGroup, "cc-{{ data.next }}", "group:cc-1"},
+		{KindDid, "approve", "did:approve"},
+		{KindUser, "{{ data.name }}", "user:Eva"},
+		{KindUser, "{{ data.applicant.email }}", ""},
+		{KindSystem, "esign", "system:esign"},
 		{KindDynamic, "{{ data.tags }}", "group:owners-a email:ana@example.com user:luis"},
 		{KindDynamic, "{{ data.tags.filter(x, x.startsWith('group')) }}", "group:owners-a"},
-		{KindDynamic, "{{ data.limit }}", ""}, {KindDynamic, "{{ 'requester' }}", "requester"},
-		{KindUser, "{{ ['a', 'b'] }}", "user:a user:b"}, {KindEmail, "{{ 'x@y.example' }}", "email:x@y.example"}, {KindUser, "{{ data.big }}", "user:9007199254740993"},
+		{KindDynamic, "{{ data.limit }}", ""},
+		{KindDynamic, "{{ 'requester' }}", "requester"},
+		{KindUser, "{{ ['a', 'b'] }}", "user:a user:b"},
+		{KindEmail, "{{ 'x@y.example' }}", "email:x@y.example"},
+		{KindUser, "{{ data.big }}", "user:9007199254740993"},
 	} {
 		p := Principal{Kind: c.kind, Text: c.name}
 		if c.name != "" {

@@ -135,8 +135,10 @@ func (s *Schema) checkDefaults() []exprProblem {
 		seen[n] = true
 		if d, ok := n.raw["default"]; ok {
 			if bad := s.doc.at(n).Validate(d); len(bad) > 0 {
-				problems = append(problems, exprProblem{Pointer: n.pointer + "/default", Code: "schema", Severity: Error,
-					Detail: "The default does not fit its schema: " + bad[0].Detail + "."})
+				problems = append(problems, exprProblem{
+					Pointer: n.pointer + "/default", Code: "schema", Severity: Error,
+					Detail: "The default does not fit its schema: " + bad[0].Detail + ".",
+				})
 			}
 		}
 		for _, name := range n.order {

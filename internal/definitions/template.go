@@ -265,8 +265,10 @@ func (t *Template) hostProblem() *exprProblem {
 		case !w.inHost():
 			return nil
 		case !p.expr.isVar():
-			return &exprProblem{Offset: p.offset, Code: "url", Severity: Error, Hint: "such as {{ env.CORE_URL }}/accounts",
-				Detail: "Scheme and host of an address are written out or come from env."}
+			return &exprProblem{
+				Offset: p.offset, Code: "url", Severity: Error, Hint: "such as {{ env.CORE_URL }}/accounts",
+				Detail: "Scheme and host of an address are written out or come from env.",
+			}
 		case i == 0:
 			w.literal("https://host")
 		default:

@@ -189,8 +189,16 @@ func TestATextFallsBackToANearLocale(t *testing.T) {
 		text         Text
 		locale, want string
 	}{
-		{text, "es-AR", "Hola Eva"}, {text, "es", "Hola Eva"}, {text, "ES_ar", "Hola Eva"}, {text, "zh-Hant-TW", "你好"}, {text, "pt", "Hi Eva"}, {text, "", "Hi Eva"},
-		{odd, "pt", "D"}, {odd, "fr-CA", "F"}, {one, "es", "one"}, {Text{}, "es", ""},
+		{text, "es-AR", "Hola Eva"},
+		{text, "es", "Hola Eva"},
+		{text, "ES_ar", "Hola Eva"},
+		{text, "zh-Hant-TW", "你好"},
+		{text, "pt", "Hi Eva"},
+		{text, "", "Hi Eva"},
+		{odd, "pt", "D"},
+		{odd, "fr-CA", "F"},
+		{one, "es", "one"},
+		{Text{}, "es", ""},
 	} {
 		got, err := c.text.In(c.locale, orderEnv(t))
 		if err != nil || got != c.want {

@@ -12,9 +12,27 @@ func TestDefinitionsCannotSmuggleOrReplaceHeaders(t *testing.T) {
 	server := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request went out") })
 	s := localSender(t)
 	for _, h := range [][2]string{
-		{"X", "a\r\nY: b"}, {"X", "a\nY: b"}, {"X\r\nY", "b"}, {"X Y", "b"}, {"", "b"}, {"X:", "b"}, {"Ü", "b"}, {"X", "\x00"}, {"X", "a\x7f"},
-		{"Host", "internal"}, {"host", "internal"}, {"Content-Length", "0"}, {"Transfer-Encoding", "chunked"}, {"Connection", "close"}, {"Webhook-Id", "other"},
-		{"webhook-timestamp", "0"}, {"IDEMPOTENCY-KEY", "other"}, {"Vobo-Attempt", "1"}, {"Expect", "100-continue"}, {"Upgrade", "h2c"}, {"Accept-Encoding", "gzip"},
+		{"X", "a\r\nY: b"},
+		{"X", "a\nY: b"},
+		{"X\r\nY", "b"},
+		{"X Y", "b"},
+		{"", "b"},
+		{"X:", "b"},
+		{"Ü", "b"},
+		{"X", "\x00"},
+		{"X", "a\x7f"},
+		{"Host", "internal"},
+		{"host", "internal"},
+		{"Content-Length", "0"},
+		{"Transfer-Encoding", "chunked"},
+		{"Connection", "close"},
+		{"Webhook-Id", "other"},
+		{"webhook-timestamp", "0"},
+		{"IDEMPOTENCY-KEY", "other"},
+		{"Vobo-Attempt", "1"},
+		{"Expect", "100-continue"},
+		{"Upgrade", "h2c"},
+		{"Accept-Encoding", "gzip"},
 	} {
 		r := hook(server.URL, false)
 		r.Headers = [][2]string{h}

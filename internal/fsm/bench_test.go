@@ -38,9 +38,11 @@ const simpleData = `{"amount":120.5,"text":"A text of some length, as people wri
 
 func benchWorld(b *testing.B) (*simulate.World, *fsm.Event) {
 	w := &simulate.World{Definition: parse(b, simple), Directory: fsm.NewDirectory(1, people()), Zone: time.UTC}
-	return w, &fsm.Event{Kind: fsm.KindStart, ID: "e1", Instance: "i1", Assurance: fsm.ByKey,
+	return w, &fsm.Event{
+		Kind: fsm.KindStart, ID: "e1", Instance: "i1", Assurance: fsm.ByKey,
 		Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:bench", Roles: []string{"requester"}},
-		Start: &fsm.StartEvent{Data: object(b, simpleData)}}
+		Start: &fsm.StartEvent{Data: object(b, simpleData)},
+	}
 }
 
 func BenchmarkPlanStart(b *testing.B) {

@@ -83,8 +83,10 @@ func object(t testing.TB, text string) map[string]any {
 }
 
 func (b *bundle) startEvent(requester, data string) *fsm.Event {
-	return &fsm.Event{Kind: fsm.KindStart, Instance: "0198-test", Actor: b.w.Person(requester), Assurance: fsm.BySession,
-		Start: &fsm.StartEvent{Data: object(b.t, data), Requester: requester}}
+	return &fsm.Event{
+		Kind: fsm.KindStart, Instance: "0198-test", Actor: b.w.Person(requester), Assurance: fsm.BySession,
+		Start: &fsm.StartEvent{Data: object(b.t, data), Requester: requester},
+	}
 }
 
 // start starts the instance and fails the test where it is refused.
@@ -114,8 +116,10 @@ func (b *bundle) input(text string) func(*fsm.Event) {
 
 func document(name string) func(*fsm.Event) {
 	return func(ev *fsm.Event) {
-		ev.Documents = map[string]any{name: map[string]any{"name": "c.pdf", "media_type": "application/pdf",
-			"size": json.Number("10"), "sha256": strings.Repeat("0a", 32), "uri": "mem://1"}}
+		ev.Documents = map[string]any{name: map[string]any{
+			"name": "c.pdf", "media_type": "application/pdf",
+			"size": json.Number("10"), "sha256": strings.Repeat("0a", 32), "uri": "mem://1",
+		}}
 	}
 }
 
@@ -235,5 +239,7 @@ func (b *bundle) mails(kind string) []string {
 	return to
 }
 
-const onboardingData = `{"applicant":{"name":"Ada","email":"ada@example.org"},"total":500}`
-const supplierData = `{"name":"Acme","tax_id":"B123","email":"acme@example.org","yearly":5000}`
+const (
+	onboardingData = `{"applicant":{"name":"Ada","email":"ada@example.org"},"total":500}`
+	supplierData   = `{"name":"Acme","tax_id":"B123","email":"acme@example.org","yearly":5000}`
+)

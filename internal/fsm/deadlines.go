@@ -148,8 +148,10 @@ func (p *planner) setDeadline(d *definitions.Deadline, wait int, anchor time.Tim
 		return fault.New(fault.GuardRejected, "The deadline %s would be due in the year %d.", d.ID, due.Year())
 	}
 	p.deadlineN++
-	row := DeadlineRow{Seq: p.seq, N: p.deadlineN, Wait: wait, Rule: d.ID, Action: actionName(d.Action), Event: d.Event,
-		DueAt: due, Anchor: s.anchor, Occurrence: 1}
+	row := DeadlineRow{
+		Seq: p.seq, N: p.deadlineN, Wait: wait, Rule: d.ID, Action: actionName(d.Action), Event: d.Event,
+		DueAt: due, Anchor: s.anchor, Occurrence: 1,
+	}
 	p.step.DeadlinesSet = append(p.step.DeadlinesSet, row)
 	p.deadlines = append(p.deadlines[:len(p.deadlines):len(p.deadlines)], row)
 	return nil

@@ -380,8 +380,10 @@ func (p *planner) sure(event *definitions.Event) error {
 
 // act carries an event out: set, then leave or stay.
 func (p *planner) act(event *definitions.Event, arm *definitions.Arm, pending *Pending) error {
-	m := &move{kind: TTransition, event: event.Name, set: arm.Set, unset: arm.Unset, edit: event.Edit,
-		documents: event.Documents, effects: arm.Effects, to: arm.To, compensate: arm.Compensate, by: closeDone}
+	m := &move{
+		kind: TTransition, event: event.Name, set: arm.Set, unset: arm.Unset, edit: event.Edit,
+		documents: event.Documents, effects: arm.Effects, to: arm.To, compensate: arm.Compensate, by: closeDone,
+	}
 	if p.ev.Actor.Kind == ActorTimer {
 		m.by = closeExpired
 	}

@@ -69,9 +69,11 @@ func (p *planner) enqueue(q QueuedEffect, request *Frozen) (EffectID, error) {
 }
 
 func queued(effect *definitions.Effect, undoes EffectID) QueuedEffect {
-	return QueuedEffect{Name: effect.Name, Kind: string(effect.Kind), Droppable: effect.Callback != nil && undoes == EffectID{},
+	return QueuedEffect{
+		Name: effect.Name, Kind: string(effect.Kind), Droppable: effect.Callback != nil && undoes == EffectID{},
 		Idempotent: effect.Idempotent, Reversible: effect.Reversible, Priority: 5,
-		Attempts: effect.Retry.Attempts, First: effect.Retry.First, Max: effect.Retry.Max, Undoes: undoes}
+		Attempts: effect.Retry.Attempts, First: effect.Retry.First, Max: effect.Retry.Max, Undoes: undoes,
+	}
 }
 
 func (p *planner) freezeWebhook(effect *definitions.Effect, env *definitions.Env, undoes EffectID) (EffectID, error) {
@@ -223,10 +225,12 @@ func (p *planner) mailTask(a *Assignee, kind string, k, n int) error {
 	if process == "" {
 		process = p.def.Name
 	}
-	mail := &FrozenTaskMail{Kind: kind, To: to, ToName: person.Name, Locale: person.Locale, Timezone: person.Timezone,
+	mail := &FrozenTaskMail{
+		Kind: kind, To: to, ToName: person.Name, Locale: person.Locale, Timezone: person.Timezone,
 		Requester: nameOf(p.snap.Directory, p.inst.Requester), Process: process,
 		Title: inLocale(s.title, person.Locale), Instructions: inLocale(s.instructions, person.Locale), Facts: s.facts,
-		Since: p.inst.EnteredAt, DueAt: p.fatalAt(), ReminderK: k, ReminderN: n, Why: a.Lines, Others: p.others(a.Ref)}
+		Since: p.inst.EnteredAt, DueAt: p.fatalAt(), ReminderK: k, ReminderN: n, Why: a.Lines, Others: p.others(a.Ref),
+	}
 	frozen := Frozen{TaskMail: mail}
 	if a.State == LinkLive {
 		frozen.Assignee = EffectID{Seq: a.Seq, N: a.N}

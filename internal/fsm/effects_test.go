@@ -139,8 +139,10 @@ func TestFailureFiresOnDeadAndGiveUpNeverOnUnknown(t *testing.T) {
 	}
 	b.refused(b.w.Fire(&fsm.Event{Kind: fsm.KindRetryEffect, Effect: &id}, nil, b.now), fault.Conflict)
 	b.accepted(b.outcome("first", fsm.EffectUnknown, ""))
-	giveUp := &fsm.Event{Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"), Reason: "it is gone",
-		Result: &fsm.ResultEvent{Effect: id, Status: fsm.EffectDead, Resolved: true}}
+	giveUp := &fsm.Event{
+		Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"), Reason: "it is gone",
+		Result: &fsm.ResultEvent{Effect: id, Status: fsm.EffectDead, Resolved: true},
+	}
 	step := b.accepted(b.w.Fire(giveUp, nil, b.now))
 	b.state("stopped")
 	if step.Transition.Actor.ID != "olga@example.com" || b.attention("unknown-effect") != nil {
@@ -154,7 +156,8 @@ func TestItHappenedIsASuccessWithAResult(t *testing.T) {
 	b := chainBundle(t)
 	b.accepted(b.outcome("first", fsm.EffectUnknown, ""))
 	b.accepted(b.w.Fire(&fsm.Event{Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"), Result: &fsm.ResultEvent{
-		Effect: b.effect("first").EffectID, Status: fsm.EffectSucceeded, Resolved: true, Result: tree(t, `{"id":"A"}`)}}, nil, b.now))
+		Effect: b.effect("first").EffectID, Status: fsm.EffectSucceeded, Resolved: true, Result: tree(t, `{"id":"A"}`),
+	}}, nil, b.now))
 	b.state("two")
 }
 
@@ -188,7 +191,8 @@ func TestCompensationUndoesTheNewestFirstOneAfterAnother(t *testing.T) {
 		t.Errorf("%+v", b.w.Instance.Compensation)
 	}
 	b.accepted(b.w.Fire(&fsm.Event{Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"), Result: &fsm.ResultEvent{
-		Effect: b.effect("undo_second").EffectID, Status: fsm.EffectSucceeded, Resolved: true}}, nil, b.now))
+		Effect: b.effect("undo_second").EffectID, Status: fsm.EffectSucceeded, Resolved: true,
+	}}, nil, b.now))
 	if url := b.effect("undo_first").Frozen.Webhook.URL; url != "https://x.example/first/A/undo" {
 		t.Errorf("undone at %s", url)
 	}
@@ -220,7 +224,8 @@ func TestCancelAwaitsWhatRunsAndAnswersTheSamePlanAgain(t *testing.T) {
 		t.Errorf("first is %s: it waits for the newer one", got)
 	}
 	b.accepted(b.w.Fire(&fsm.Event{Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"), Result: &fsm.ResultEvent{
-		Effect: b.effect("second").EffectID, Status: fsm.EffectDead, Resolved: true}}, nil, b.now))
+		Effect: b.effect("second").EffectID, Status: fsm.EffectDead, Resolved: true,
+	}}, nil, b.now))
 	b.accepted(b.outcome("undo_first", fsm.EffectSucceeded, ""))
 	if !b.w.Instance.Compensation.Done || b.w.Instance.Data["a"] != nil {
 		t.Errorf("%+v", b.w.Instance)

@@ -345,8 +345,10 @@ func (p *planner) open(escalated bool, lines []string) error {
 		}
 	}
 	p.taskN++
-	p.step.TasksOpened = append(p.step.TasksOpened, Task{Seq: p.seq, N: p.taskN, State: p.state.Name, Title: s.title,
+	p.step.TasksOpened = append(p.step.TasksOpened, Task{
+		Seq: p.seq, N: p.taskN, State: p.state.Name, Title: s.title,
 		Instructions: s.instructions, Priority: s.priority, Status: "open", Facts: s.facts, Digest: s.digest,
-		Owners: lines, DueAt: p.fatalAt(), CreatedAt: p.now})
+		Owners: lines, DueAt: p.fatalAt(), CreatedAt: p.now,
+	})
 	return nil
 }

@@ -81,8 +81,10 @@ type act struct {
 }
 
 func (m *model) env(a *act) *definitions.Env {
-	e := &definitions.Env{Data: m.data, Vars: m.vars, Now: m.now, Zone: time.UTC, Visits: m.visits[m.name()], Votes: map[string][]definitions.VoteVars{},
-		Instance: definitions.InstanceVars{ID: "0198-model", Definition: m.def.Name, State: m.name(), Requester: m.requester, Version: m.def.Version, StartedAt: m.started}}
+	e := &definitions.Env{
+		Data: m.data, Vars: m.vars, Now: m.now, Zone: time.UTC, Visits: m.visits[m.name()], Votes: map[string][]definitions.VoteVars{},
+		Instance: definitions.InstanceVars{ID: "0198-model", Definition: m.def.Name, State: m.name(), Requester: m.requester, Version: m.def.Version, StartedAt: m.started},
+	}
 	for _, v := range m.sortedVotes() {
 		e.Votes[v.event] = append(e.Votes[v.event], definitions.VoteVars{Actor: m.who(v.person), Input: v.input, Comment: v.comment})
 	}

@@ -110,8 +110,10 @@ func (p *planner) entered() *definitions.Env {
 }
 
 func (p *planner) instanceVars() definitions.InstanceVars {
-	return definitions.InstanceVars{ID: p.inst.ID, Definition: p.inst.Definition, State: p.inst.State, Key: p.inst.Key,
-		Requester: p.inst.Requester, Version: p.inst.Version, StartedAt: p.inst.StartedAt}
+	return definitions.InstanceVars{
+		ID: p.inst.ID, Definition: p.inst.Definition, State: p.inst.State, Key: p.inst.Key,
+		Requester: p.inst.Requester, Version: p.inst.Version, StartedAt: p.inst.StartedAt,
+	}
 }
 
 func actorVars(a Actor) definitions.ActorVars {

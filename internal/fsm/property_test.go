@@ -192,8 +192,10 @@ func (r *run) start() {
 	if err != nil {
 		r.rt.Fatal(err)
 	}
-	ev := &fsm.Event{Kind: fsm.KindStart, Instance: "0198-model", Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:hris", Groups: []string{"hr", "onboarding", "incident-managers"}, Roles: []string{"requester"}},
-		Start: &fsm.StartEvent{Data: data.(map[string]any), Requester: "p1@example.com", StartedBy: "p1@example.com"}}
+	ev := &fsm.Event{
+		Kind: fsm.KindStart, Instance: "0198-model", Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:hris", Groups: []string{"hr", "onboarding", "incident-managers"}, Roles: []string{"requester"}},
+		Start: &fsm.StartEvent{Data: data.(map[string]any), Requester: "p1@example.com", StartedBy: "p1@example.com"},
+	}
 	step := r.w.Fire(ev, nil, r.now)
 	if step.Refusal != nil {
 		r.rt.Fatalf("start refused: %v", step.Refusal)

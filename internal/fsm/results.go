@@ -116,8 +116,10 @@ func (p *planner) finishResult(row *EffectRow, noted bool) error {
 	if row.Undoes != (EffectID{}) {
 		kind = TCompensation
 	}
-	return p.record(Transition{Kind: kind, Event: row.Name, From: p.inst.State, Wait: p.inst.Wait, Input: p.ev.Result.Result,
-		Reason: reasonOf(p.ev, string(p.ev.Result.Status)+" "+p.ev.Result.Detail)})
+	return p.record(Transition{
+		Kind: kind, Event: row.Name, From: p.inst.State, Wait: p.inst.Wait, Input: p.ev.Result.Result,
+		Reason: reasonOf(p.ev, string(p.ev.Result.Status)+" "+p.ev.Result.Detail),
+	})
 }
 
 func reasonOf(ev *Event, otherwise string) string {

@@ -24,8 +24,10 @@ func (p *planner) start() error {
 	if id == "" {
 		id = p.ev.Instance
 	}
-	*p.inst = Instance{ID: id, Definition: p.def.Name, Version: p.def.Version, Hash: p.def.Hash, Status: Running,
-		Requester: requester, StartedBy: by, Labels: s.Labels, StartedAt: p.now, EnteredAt: p.now}
+	*p.inst = Instance{
+		ID: id, Definition: p.def.Name, Version: p.def.Version, Hash: p.def.Hash, Status: Running,
+		Requester: requester, StartedBy: by, Labels: s.Labels, StartedAt: p.now, EnteredAt: p.now,
+	}
 	p.rows, p.deadlines = nil, nil
 	if err := p.mayStart(); err != nil {
 		return err

@@ -72,8 +72,10 @@ func (p *planner) fire(row *DeadlineRow, rule *definitions.Deadline) error {
 		deferred := *row
 		deferred.Deferred = true
 		p.changeDeadline(deferred)
-		return p.record(Transition{Kind: TStay, Event: row.Event, From: p.inst.State, Wait: p.inst.Wait,
-			Reason: "deferred: " + p.inst.State + " does not know " + row.Event})
+		return p.record(Transition{
+			Kind: TStay, Event: row.Event, From: p.inst.State, Wait: p.inst.Wait,
+			Reason: "deferred: " + p.inst.State + " does not know " + row.Event,
+		})
 	}
 	ev := *p.ev
 	ev.Name = row.Event
@@ -154,8 +156,10 @@ func (p *planner) idle(row *DeadlineRow, rule *definitions.Deadline, why string)
 	if err := p.advance(row, rule); err != nil {
 		return err
 	}
-	return p.record(Transition{Kind: transitionKind(rule.Action), Event: row.Event, From: p.inst.State, Wait: p.inst.Wait,
-		Reason: p.describe(row) + ": " + why})
+	return p.record(Transition{
+		Kind: transitionKind(rule.Action), Event: row.Event, From: p.inst.State, Wait: p.inst.Wait,
+		Reason: p.describe(row) + ": " + why,
+	})
 }
 
 func transitionKind(a definitions.Action) TransitionKind {
@@ -274,9 +278,11 @@ func (p *planner) openLate(lines []string) error {
 		p.syncRow(&p.step.Assignees[i])
 	}
 	p.taskN++
-	p.step.TasksOpened = append(p.step.TasksOpened, Task{Seq: p.inst.Wait, N: p.taskN, State: p.state.Name, Title: s.title,
+	p.step.TasksOpened = append(p.step.TasksOpened, Task{
+		Seq: p.inst.Wait, N: p.taskN, State: p.state.Name, Title: s.title,
 		Instructions: s.instructions, Priority: s.priority, Status: "open", Facts: s.facts, Digest: s.digest,
-		Owners: append(p.ownerLines(), lines...), DueAt: p.fatalAt(), CreatedAt: p.now})
+		Owners: append(p.ownerLines(), lines...), DueAt: p.fatalAt(), CreatedAt: p.now,
+	})
 	return p.mailNewTasks("escalated")
 }
 

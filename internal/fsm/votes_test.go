@@ -179,8 +179,11 @@ func TestAnEditThatChangesNothingShownLeavesVotesAndLinks(t *testing.T) {
 func TestAQuorumThatCannotBeMetAnyMoreAsksForAttention(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, parse(t, strings.Replace(strings.Replace(board, "      reject:", "      refuse: {to: refused, by: [owner], quorum: 2}\n      reject:", 1), "not: [requester]", "not: [requester]", 1)))
-	b.w.Directory = fsm.NewDirectory(1, []fsm.Person{{ID: "rosa@example.com", Roles: []string{"requester"}, Active: true},
-		{ID: "ana@example.com", Groups: []string{"board"}, Active: true}, {ID: "luis@example.com", Groups: []string{"board"}, Active: true}})
+	b.w.Directory = fsm.NewDirectory(1, []fsm.Person{
+		{ID: "rosa@example.com", Roles: []string{"requester"}, Active: true},
+		{ID: "ana@example.com", Groups: []string{"board"}, Active: true},
+		{ID: "luis@example.com", Groups: []string{"board"}, Active: true},
+	})
 	b.start("rosa@example.com", `{}`)
 	b.accepted(b.raise("ana@example.com", "approve"))
 	if b.attention("quorum-unreachable") != nil {
@@ -196,8 +199,12 @@ func TestAJoinerVotesFromTheInboxAndALeaverCannot(t *testing.T) {
 	t.Parallel()
 	b := boardBundle(t, "ana", "luis")
 	link := b.link("luis@example.com")
-	b.w.Directory = fsm.NewDirectory(2, []fsm.Person{{ID: "rosa@example.com", Active: true}, {ID: "ana@example.com", Groups: []string{"board"}, Active: true},
-		{ID: "luis@example.com", Active: true}, {ID: "zoe@example.com", Groups: []string{"board"}, Active: true}})
+	b.w.Directory = fsm.NewDirectory(2, []fsm.Person{
+		{ID: "rosa@example.com", Active: true},
+		{ID: "ana@example.com", Groups: []string{"board"}, Active: true},
+		{ID: "luis@example.com", Active: true},
+		{ID: "zoe@example.com", Groups: []string{"board"}, Active: true},
+	})
 	b.refused(b.raise("luis@example.com", "approve"), fault.NotPermitted)
 	b.refused(b.click(link, "luis@example.com", "approve"), fault.TokenRevoked)
 	b.accepted(b.raise("zoe@example.com", "approve", b.input(`{"n":1}`)))

@@ -75,8 +75,10 @@ func (r *runner) start(s *startStep) error {
 		data = map[string]any{}
 	}
 	actor := r.Person(s.Requester)
-	step := r.Fire(&fsm.Event{Kind: fsm.KindStart, Instance: "simulated", Actor: actor, Assurance: fsm.BySession,
-		Start: &fsm.StartEvent{Data: data, Requester: s.Requester}}, nil, r.now)
+	step := r.Fire(&fsm.Event{
+		Kind: fsm.KindStart, Instance: "simulated", Actor: actor, Assurance: fsm.BySession,
+		Start: &fsm.StartEvent{Data: data, Requester: s.Requester},
+	}, nil, r.now)
 	r.started = step.Refusal == nil
 	return r.answer("start by "+s.Requester, s.Refused, step)
 }

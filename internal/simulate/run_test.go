@@ -64,8 +64,10 @@ steps:
 	if err == nil {
 		t.Fatal("it passes")
 	}
-	for _, want := range []string{":4:", "state is working, expected done", "deadlines is 1, expected 2", "tasks is [system:writer], expected [ana]",
-		"emails is 0, expected 3", "reminders is 0", "effects is [], expected [x]", "escalated_to is []", "attention is []", "pending is none", "data.region", "status is running"} {
+	for _, want := range []string{
+		":4:", "state is working, expected done", "deadlines is 1, expected 2", "tasks is [system:writer], expected [ana]",
+		"emails is 0, expected 3", "reminders is 0", "effects is [], expected [x]", "escalated_to is []", "attention is []", "pending is none", "data.region", "status is running",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)
 		}

@@ -62,8 +62,10 @@ func (w *World) Fire(ev *fsm.Event, token *fsm.EffectID, now time.Time) fsm.Step
 
 // Snapshot gives what a store would load for the event.
 func (w *World) Snapshot(ev *fsm.Event, token *fsm.EffectID) *fsm.Snapshot {
-	s := &fsm.Snapshot{Definition: w.Definition, Instance: w.Instance, Deadlines: slices.Clone(w.Deadlines),
-		Directory: w.Directory, Vars: w.Vars, Zone: w.Zone}
+	s := &fsm.Snapshot{
+		Definition: w.Definition, Instance: w.Instance, Deadlines: slices.Clone(w.Deadlines),
+		Directory: w.Directory, Vars: w.Vars, Zone: w.Zone,
+	}
 	wait := ev.Wait
 	for i, a := range w.Assignees {
 		if token != nil && a.Seq == token.Seq && a.N == token.N {
@@ -91,8 +93,10 @@ func (w *World) Snapshot(ev *fsm.Event, token *fsm.EffectID) *fsm.Snapshot {
 	need := fsm.NeedsEffects(s, ev)
 	for _, e := range w.Effects {
 		if need == fsm.NeedAll || need == fsm.NeedOne && names(ev, e.EffectID) {
-			s.Effects = append(s.Effects, fsm.EffectRow{EffectID: e.EffectID, Name: e.Name, Kind: e.Kind, Wait: e.Wait,
-				Status: e.Status, Result: e.Result, Input: e.Input, Undoes: e.Undoes})
+			s.Effects = append(s.Effects, fsm.EffectRow{
+				EffectID: e.EffectID, Name: e.Name, Kind: e.Kind, Wait: e.Wait,
+				Status: e.Status, Result: e.Result, Input: e.Input, Undoes: e.Undoes,
+			})
 		}
 	}
 	return s
@@ -135,8 +139,10 @@ func identity(a fsm.Actor) string {
 }
 
 func past(t *fsm.Transition) fsm.Past {
-	return fsm.Past{Seq: t.Seq, Kind: t.Kind, Event: t.Event, From: t.From, To: t.To, Wait: t.Wait, Actor: t.Actor,
-		Input: t.Input, Comment: t.Comment, At: t.At}
+	return fsm.Past{
+		Seq: t.Seq, Kind: t.Kind, Event: t.Event, From: t.From, To: t.To, Wait: t.Wait, Actor: t.Actor,
+		Input: t.Input, Comment: t.Comment, At: t.At,
+	}
 }
 
 // Apply writes a step as a store would.

@@ -21,8 +21,10 @@ func TestAStartAndADecisionLeaveTheirRows(t *testing.T) {
 		if snap.Instance.State != "review" || len(snap.Tasks) != 1 || len(snap.Assignees) != 1 || len(snap.Deadlines) != 1 || len(snap.Past) != 1 {
 			t.Fatalf("after the start: %+v", snap)
 		}
-		want := startStep(&Job{Event: &fsm.Event{ID: id, Instance: id, Start: &fsm.StartEvent{Data: map[string]any{"amount": json.Number("12.50"),
-			"title": "Purchase order 4711"}}}, Now: snap.Instance.StartedAt})
+		want := startStep(&Job{Event: &fsm.Event{ID: id, Instance: id, Start: &fsm.StartEvent{Data: map[string]any{
+			"amount": json.Number("12.50"),
+			"title":  "Purchase order 4711",
+		}}}, Now: snap.Instance.StartedAt})
 		for name, pair := range map[string][2]any{
 			"instance": {want.Instance, snap.Instance}, "tasks": {want.TasksOpened, snap.Tasks},
 			"deadlines": {want.DeadlinesSet, snap.Deadlines}, "assignees": {want.Assignees, snap.Assignees},

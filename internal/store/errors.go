@@ -45,8 +45,10 @@ func unavailable(err error) bool {
 	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		return unavailableSQLite(lite.Code())
 	}
-	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF,
-		driver.ErrBadConn, sql.ErrConnDone, net.ErrClosed, pgconn.ErrConnClosed, puddle.ErrClosedPool} {
+	for _, known := range []error{
+		context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF,
+		driver.ErrBadConn, sql.ErrConnDone, net.ErrClosed, pgconn.ErrConnClosed, puddle.ErrClosedPool,
+	} {
 		if errors.Is(err, known) {
 			return true
 		}

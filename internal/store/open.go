@@ -171,8 +171,10 @@ func SQLitePath(databaseURL string) (path string, ok bool) {
 // sqliteDSN names the file and the settings of one kind of connection; times are
 // written as whole milliseconds.
 func sqliteDSN(path string, more ...string) string {
-	settings := append([]string{"_pragma=busy_timeout(10000)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)",
-		"_pragma=foreign_keys(1)", "_time_integer_format=unix_milli", "_timezone=UTC"}, more...)
+	settings := append([]string{
+		"_pragma=busy_timeout(10000)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)",
+		"_pragma=foreign_keys(1)", "_time_integer_format=unix_milli", "_timezone=UTC",
+	}, more...)
 	escaped := (&url.URL{Path: path}).EscapedPath()
 	return "file:" + escaped + "?" + strings.Join(settings, "&")
 }

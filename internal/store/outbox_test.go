@@ -45,8 +45,10 @@ func (p *simple) claim(t testing.TB, limit int) []ClaimedEffect {
 }
 
 func finishOf(e ClaimedEffect, status fsm.EffectStatus) Finish {
-	return Finish{Instance: e.Instance, ResultEvent: fsm.ResultEvent{Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt, Status: status,
-		Outcome: "success", HTTP: 200, Result: map[string]any{"ok": true}}}
+	return Finish{Instance: e.Instance, ResultEvent: fsm.ResultEvent{
+		Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt, Status: status,
+		Outcome: "success", HTTP: 200, Result: map[string]any{"ok": true},
+	}}
 }
 
 // finish ends attempts and tells how many were still ours.
@@ -379,8 +381,10 @@ func TestAFaultInTheOutboxLosesNoEffect(t *testing.T) {
 			}
 			status := p.read(t, id).Effects[0].Status
 			fates := map[string]bool{"again": len(again) == 1, "unknown": len(lost) == 1, "done": status == fsm.EffectSucceeded}
-			want := map[string]string{PointStartCommitted: "unknown", PointFinish: "unknown", PointFinishWritten: "unknown",
-				PointFinishCommit: "done", PointRelease: "done"}[point]
+			want := map[string]string{
+				PointStartCommitted: "unknown", PointFinish: "unknown", PointFinishWritten: "unknown",
+				PointFinishCommit: "done", PointRelease: "done",
+			}[point]
 			if want == "" {
 				want = "again"
 			}

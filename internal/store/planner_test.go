@@ -73,17 +73,25 @@ func startStep(job *Job) fsm.Step {
 	ev, now := job.Event, job.Now
 	due := now.Add(time.Hour)
 	return fsm.Step{
-		Instance: fsm.Instance{ID: ev.Instance, Definition: "simple", Version: 1, Hash: "v1:simple", State: "review", Wait: 1,
+		Instance: fsm.Instance{
+			ID: ev.Instance, Definition: "simple", Version: 1, Hash: "v1:simple", State: "review", Wait: 1,
 			Revision: 1, Status: fsm.Running, Requester: "system:bench", StartedBy: "", Labels: ev.Start.Labels,
-			StartedAt: now, EnteredAt: now, LastEventAt: now, HeadHash: "v1:1", Data: ev.Start.Data},
+			StartedAt: now, EnteredAt: now, LastEventAt: now, HeadHash: "v1:1", Data: ev.Start.Data,
+		},
 		DataChanged: true,
-		Transition: fsm.Transition{Seq: 1, EventID: ev.ID, Kind: fsm.TStart, Event: "start", To: "review", At: now, DefinitionVersion: 1,
-			Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:bench"}, Salt: []byte("0123456789abcdef"), Hash: "v1:1"},
-		TasksOpened: []fsm.Task{{Seq: 1, N: 1, State: "review", Title: map[string]string{"": "Review"}, Priority: "normal", Status: "open",
+		Transition: fsm.Transition{
+			Seq: 1, EventID: ev.ID, Kind: fsm.TStart, Event: "start", To: "review", At: now, DefinitionVersion: 1,
+			Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:bench"}, Salt: []byte("0123456789abcdef"), Hash: "v1:1",
+		},
+		TasksOpened: []fsm.Task{{
+			Seq: 1, N: 1, State: "review", Title: map[string]string{"": "Review"}, Priority: "normal", Status: "open",
 			Facts: []fsm.Fact{{Path: "amount", Label: "Amount", Value: json.Number("12.50")}}, Digest: "d1",
-			Owners: []string{"system:bench"}, DueAt: &due, CreatedAt: now}},
-		Assignees: []fsm.Assignee{{Seq: 1, N: 1, Wait: 1, Kind: fsm.AssigneeSystem, Ref: "system:bench", Lines: []string{"system:bench"},
-			Events: []string{"approve", "reject"}, Nonce: ev.Seed[:16], Kid: "k1", JTIHash: tokenOf(ev.Instance), Digest: "d1", State: fsm.LinkLive}},
+			Owners: []string{"system:bench"}, DueAt: &due, CreatedAt: now,
+		}},
+		Assignees: []fsm.Assignee{{
+			Seq: 1, N: 1, Wait: 1, Kind: fsm.AssigneeSystem, Ref: "system:bench", Lines: []string{"system:bench"},
+			Events: []string{"approve", "reject"}, Nonce: ev.Seed[:16], Kid: "k1", JTIHash: tokenOf(ev.Instance), Digest: "d1", State: fsm.LinkLive,
+		}},
 		DeadlinesSet: []fsm.DeadlineRow{{Seq: 1, N: 1, Wait: 1, Rule: "review/0", Action: "fire", Event: "expire", DueAt: due, Anchor: now, Occurrence: 1}},
 	}
 }
@@ -94,9 +102,11 @@ func approveStep(job *Job) fsm.Step {
 	v.State, v.Wait, v.Revision, v.Status, v.LastEventAt, v.EnteredAt, v.FinishedAt = "done", seq, seq, fsm.Finished, now, now, &now
 	step := fsm.Step{
 		Instance: v,
-		Transition: fsm.Transition{Seq: seq, EventID: job.Event.ID, Kind: fsm.TTransition, Event: job.Event.Name, From: "review", To: "done", Wait: 1,
+		Transition: fsm.Transition{
+			Seq: seq, EventID: job.Event.ID, Kind: fsm.TTransition, Event: job.Event.Name, From: "review", To: "done", Wait: 1,
 			Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:bench"}, Token: fsm.EffectID{Seq: 1, N: 1}, At: now,
-			DefinitionVersion: 1, Salt: []byte("0123456789abcdef"), Hash: "v1:2", PreviousHash: "v1:1"},
+			DefinitionVersion: 1, Salt: []byte("0123456789abcdef"), Hash: "v1:2", PreviousHash: "v1:1",
+		},
 		TaskChanges:   []fsm.TaskChange{{Seq: 1, N: 1, Status: "done", ClosedAt: &now}},
 		DeadlinesGone: []fsm.EffectID{{Seq: 1, N: 1}},
 		Effects:       []fsm.QueuedEffect{webhook(seq, 1)},
@@ -114,14 +124,18 @@ func stayStep(job *Job) fsm.Step {
 	v, now := job.Snapshot.Instance, job.Now
 	v.Revision++
 	v.LastEventAt = now
-	return fsm.Step{Instance: v, Transition: fsm.Transition{Seq: v.Revision, EventID: job.Event.ID, Kind: fsm.TStay, Event: job.Event.Name,
-		From: "review", Wait: 1, Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:bench"}, At: now, DefinitionVersion: 1}}
+	return fsm.Step{Instance: v, Transition: fsm.Transition{
+		Seq: v.Revision, EventID: job.Event.ID, Kind: fsm.TStay, Event: job.Event.Name,
+		From: "review", Wait: 1, Actor: fsm.Actor{Kind: fsm.ActorSystem, ID: "system:bench"}, At: now, DefinitionVersion: 1,
+	}}
 }
 
 func webhook(seq, n int) fsm.QueuedEffect {
-	return fsm.QueuedEffect{EffectID: fsm.EffectID{Seq: seq, N: n}, Name: "tell", Kind: "webhook", Idempotent: true, Priority: 5,
+	return fsm.QueuedEffect{
+		EffectID: fsm.EffectID{Seq: seq, N: n}, Name: "tell", Kind: "webhook", Idempotent: true, Priority: 5,
 		Request:  json.RawMessage(`{"webhook":{"method":"POST","url":"https://Example.com/hook","has_body":false}}`),
-		Attempts: 24, First: 5 * time.Second, Max: 6 * time.Hour}
+		Attempts: 24, First: 5 * time.Second, Max: 6 * time.Hour,
+	}
 }
 
 // tokenOf is the hash of the one link that simple makes for an instance.
@@ -144,14 +158,17 @@ func startJob(t testing.TB, claims ...Claim) *Job {
 	t.Helper()
 	id := newID(t)
 	return &Job{Claims: claims, Event: &fsm.Event{ID: id, Instance: id, Kind: fsm.KindStart, Start: &fsm.StartEvent{
-		Data: map[string]any{"amount": json.Number("12.50"), "title": "Purchase order 4711"}}}}
+		Data: map[string]any{"amount": json.Number("12.50"), "title": "Purchase order 4711"},
+	}}}
 }
 
 // raiseJob raises an event, by the instance's token.
 func raiseJob(t testing.TB, instance, event string, claims ...Claim) *Job {
 	t.Helper()
-	return &Job{Claims: claims, TokenHash: tokenOf(instance),
-		Event: &fsm.Event{ID: newID(t), Instance: instance, Kind: fsm.KindRaise, Name: event, Token: true}}
+	return &Job{
+		Claims: claims, TokenHash: tokenOf(instance),
+		Event: &fsm.Event{ID: newID(t), Instance: instance, Kind: fsm.KindRaise, Name: event, Token: true},
+	}
 }
 
 // commit runs one batch that must not fail as a whole.

@@ -11,8 +11,10 @@ import (
 func TestEveryStatementOfABatchGoesByIndex(t *testing.T) {
 	t.Parallel()
 	b := onPostgres(t, Config{})
-	texts := map[string]string{"claim": pgClaim, "holders": pgHolders, "lock": pgLock, "lock or not": pgLockOrNot, "there": pgThere,
-		"effects": pgEffects, "tokens": tokensBy + "= ANY($1::bytea[])", "acts": pgActs, "take": pgTakeEffects, "links": pgLinks}
+	texts := map[string]string{
+		"claim": pgClaim, "holders": pgHolders, "lock": pgLock, "lock or not": pgLockOrNot, "there": pgThere,
+		"effects": pgEffects, "tokens": tokensBy + "= ANY($1::bytea[])", "acts": pgActs, "take": pgTakeEffects, "links": pgLinks,
+	}
 	for _, m := range batchOrder {
 		texts[m.name+" "+m.postgres[:20]] = m.postgres
 	}
