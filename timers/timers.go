@@ -23,7 +23,7 @@ const (
 	pruneEach   = "@every 10m"
 	reloadEach  = "@every 3s"
 	dispatchMin = "@every 1s"
-	dispatchGap = 4 * time.Millisecond
+	dispatchGap = 10 * time.Millisecond
 )
 
 // Config says how often.

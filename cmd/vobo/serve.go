@@ -35,11 +35,21 @@ func (s *serveCmd) Run(c *console) error {
 	if s.Check {
 		return checkOnly(c, s.settings)
 	}
+	collectLess()
 	a, err := openApp(c.ctx, s.settings, appOptions{noMigrate: s.NoMigrate}, log)
 	if err != nil {
 		return err
 	}
 	return a.serve(c.ctx)
+}
+
+// collectLess lets the heap grow to four times what lives before it is collected: a
+// service whose instances wait in the database holds a few MiB, and collecting those
+// at every doubling took an eighth of its time. GOGC says otherwise.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
 }
 
 // checkOnly looks at everything that a start would use and changes nothing.

@@ -21,6 +21,7 @@ const (
 	perHost      = 6                // of them to one host
 	notifyTopic  = "effects"
 	notifyEvery  = 20 * time.Millisecond
+	endsLinger   = 5 * time.Millisecond // ends of attempts wait this long for others to share their commit
 	unsentReason = "The service that was sending stopped before it could record an answer."
 )
 
@@ -106,14 +107,16 @@ func (o *outbox) writeEnds() {
 		case e := <-o.ended:
 			waiting = append(waiting, e)
 		}
-		for more := true; more && len(waiting) < batchSize; {
+		linger := time.NewTimer(endsLinger)
+		for more := true; more && len(waiting) < senders; {
 			select {
 			case e := <-o.ended:
 				waiting = append(waiting, e)
-			default:
+			case <-linger.C:
 				more = false
 			}
 		}
+		linger.Stop()
 		rows := make([]store.Finish, len(waiting))
 		for i := range waiting {
 			rows[i] = waiting[i].finish
