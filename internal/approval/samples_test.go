@@ -2,6 +2,23 @@ package approval
 
 // samples are definitions that put one thing to the proof each.
 var samples = map[string]string{
+	// a deadline that its own limits refuse
+	"short-lived": `
+name: short-lived
+version: 1
+title: Short-lived
+initial: waiting
+limits: {transitions: 2}
+states:
+  waiting:
+    owner: ["group:risk"]
+    deadlines: [{after: PT1H, fire: expire}]
+    events:
+      note: {to: stay, by: [owner], comment: optional}
+      done: {to: done, by: [owner]}
+      expire: {to: done, by: [timer]}
+  done: {final: true}
+`,
 	// every way to decide: form, check, guard, comment, document, stay, callback
 	"review": `
 name: review

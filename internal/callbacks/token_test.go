@@ -85,6 +85,7 @@ func TestATokenIsRebuiltByteForByteFromWhatIsStored(t *testing.T) {
 }
 
 // guarantee P14: neither the database nor the ring alone makes or finds a token.
+// guarantee D5
 func TestNeitherTheDatabaseNorTheKeyAloneSuffices(t *testing.T) {
 	t.Parallel()
 	r, other := newRing(t, 3), newRing(t, 4)

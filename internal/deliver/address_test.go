@@ -121,7 +121,7 @@ func forbiddenURLs(port string) []string {
 	)
 }
 
-// guarantee S-20: a form is refused by the check of the URL or at dial; nothing connects.
+// guarantees D8, S-20: a form is refused by the check of the URL or at dial; nothing connects.
 func TestNoFormOfAURLReachesThisMachine(t *testing.T) {
 	t.Parallel()
 	var connects atomic.Int64
@@ -172,7 +172,7 @@ func TestPublicURLsPassTheCheckOfTheirForm(t *testing.T) {
 	}
 }
 
-// guarantee S-20: a name that was public when it was looked at is checked again, by its
+// guarantees D8, S-20: a name that was public when it was looked at is checked again, by its
 // address, at every connect.
 func TestARebindingNameNeverLeadsToAConnect(t *testing.T) {
 	t.Parallel()
@@ -253,7 +253,7 @@ func TestWhatIsAllowedIsReachedAndNothingBeside(t *testing.T) {
 	}
 }
 
-// guarantee S-20: no proxy of the environment is used.
+// guarantees D8, S-20: no proxy of the environment is used.
 func TestProxySettingsOfTheEnvironmentAreIgnored(t *testing.T) {
 	proxy := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was used") })
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
