@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func newCommitter(st *store.Store, p store.Planner, log *slog.Logger, after func
 
 // start runs the batch workers and the slow lane until stop.
 func (c *committer) start() {
-	batchers := 2
+	batchers := min(4, max(1, runtime.GOMAXPROCS(0)/2)) // the database needs the other half
 	if c.store.Dialect() == "sqlite" {
 		batchers = 1 // one writer
 	}
