@@ -43,7 +43,7 @@ func deadlines(ctx context.Context, o options) error {
 	}
 	defer conn.Close(ctx) //nolint:errcheck // measured already
 	began := time.Now()
-	if _, err := conn.Exec(ctx, "UPDATE deadlines SET due_at = clock_timestamp() - interval '1 second'"); err != nil {
+	if _, err := conn.Exec(ctx, "UPDATE deadlines SET due_at = clock_timestamp() - interval '1 second', next_at = clock_timestamp() - interval '1 second'"); err != nil {
 		return err
 	}
 	left, last := o.due, time.Now()
