@@ -108,8 +108,9 @@ func (b *bundle) process(change func(*Config), fail func(point string) error) (*
 	}
 	cfg := Config{
 		Store: st, Ring: callbacks.NewHolder(b.ring), Webhooks: webhooks, BaseURL: "http://vobo.test", MailFrom: "vobo@example.com",
-		Vars:  map[string]string{"ESIGN_URL": b.hooks.URL, "CORE_URL": b.hooks.URL},
-		Clock: func() time.Time { return time.Now().Add(time.Duration(b.shift.Load())) }, Log: slog.New(slog.DiscardHandler),
+		Vars:   map[string]string{"ESIGN_URL": b.hooks.URL, "CORE_URL": b.hooks.URL},
+		Jitter: func() float64 { return 0.9 }, // guarantee D10: no retry comes at once
+		Clock:  func() time.Time { return time.Now().Add(time.Duration(b.shift.Load())) }, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)

@@ -3,7 +3,6 @@ package approval
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/url"
 	"sync"
 	"time"
@@ -354,7 +353,7 @@ func (s *Service) retryLater(ctx context.Context, e *store.ClaimedEffect, out de
 	if err != nil {
 		return r, err
 	}
-	next := now.Add(deliver.Backoff(e.Attempt, e.First, e.Max, rand.Float64(), out.RetryAfter))
+	next := now.Add(deliver.Backoff(e.Attempt, e.First, e.Max, s.cfg.Jitter(), out.RetryAfter))
 	r.Status, r.NextAt = fsm.EffectRetrying, &next
 	return r, nil
 }

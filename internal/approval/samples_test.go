@@ -182,11 +182,11 @@ effects:
     webhook: {url: "{{ env.CORE_URL }}/c"}
     idempotent: false
     reversible: false
-    retry: {attempts: 3, first: PT1S, max: PT1M}
+    retry: {attempts: 3, first: PT20S, max: PT1M}
     on_success: {fire: next, set: {third: result.id}}
     on_failure: {fire: give_up}
-  undo_a: {webhook: {url: "{{ env.CORE_URL }}/a/undo"}, idempotent: true, reversible: false, retry: {attempts: 2, first: PT1S, max: PT1S}}
-  undo_b: {webhook: {url: "{{ env.CORE_URL }}/b/undo"}, idempotent: true, reversible: false, retry: {attempts: 2, first: PT1S, max: PT1S}}
+  undo_a: {webhook: {url: "{{ env.CORE_URL }}/a/undo"}, idempotent: true, reversible: false, retry: {attempts: 2, first: PT20S, max: PT20S}}
+  undo_b: {webhook: {url: "{{ env.CORE_URL }}/b/undo"}, idempotent: true, reversible: false, retry: {attempts: 2, first: PT20S, max: PT20S}}
 `,
 	// effects whose outcome the instance need not hear of, and one that it keeps
 	"notes": `
@@ -210,7 +210,7 @@ effects:
     idempotent: true
     reversible: true
     compensate: unnote
-    retry: {attempts: 5, first: PT1S, max: PT1M}
+    retry: {attempts: 5, first: PT30S, max: PT1M}
   once: {webhook: {url: "{{ env.CORE_URL }}/once"}, idempotent: false, reversible: false}
   unnote: {webhook: {url: "{{ env.CORE_URL }}/unnote"}, idempotent: true, reversible: false}
 `,

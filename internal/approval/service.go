@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -34,7 +35,8 @@ type Config struct {
 	Vars     map[string]string // env.NAME
 	Zone     *time.Location
 	Clock    func() time.Time
-	Rand     io.Reader // nil: crypto/rand
+	Rand     io.Reader      // nil: crypto/rand
+	Jitter   func() float64 // in [0, 1), of retries; nil: random
 	Log      *slog.Logger
 }
 
@@ -65,6 +67,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	if cfg.Zone == nil {
 		cfg.Zone = time.UTC
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = mathrand.Float64
 	}
 	s := &Service{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	var err error
