@@ -74,8 +74,6 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.write(ctx, err)
 		return
 	}
-	e := humaecho.Unwrap(ctx)
-	c.IP, c.UserAgent = e.RealIP(), e.Request().UserAgent()
 	next(huma.WithValue(ctx, callerKey{}, c))
 }
 

@@ -220,7 +220,7 @@ func repeats(form url.Values, own *approval.Result) (input any, same bool, err e
 
 // client is all that a link's page may tell about who calls.
 func (s *site) client(c echo.Context) approval.Caller {
-	return approval.Caller{UserAgent: c.Request().UserAgent(), IP: c.RealIP(), Locale: localeOf(c.Request())}
+	return approval.Caller{Locale: localeOf(c.Request())}
 }
 
 func (s *site) linkDone(c echo.Context, link *approval.TokenView, result *approval.Result) error {

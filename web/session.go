@@ -51,7 +51,6 @@ func (s *site) visitorOf(c echo.Context) (*visitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller.UserAgent, caller.IP = c.Request().UserAgent(), c.RealIP()
 	if caller.Locale == "" {
 		caller.Locale = localeOf(c.Request())
 	}

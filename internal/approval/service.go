@@ -136,8 +136,6 @@ type Caller struct {
 	Assurance fsm.Assurance
 	Locale    string
 	Zone      *time.Location
-	UserAgent string
-	IP        string
 }
 
 // HasRole tells whether the route-deciding roles include one of these.
