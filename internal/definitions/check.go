@@ -26,6 +26,11 @@ func (b *builder) check() {
 	b.checkEnds(g)
 	b.checkEffectEvents(g)
 	b.checkCallbacks(g)
+	b.checkCorrelates()
+	b.checkUndoes()
+	b.checkCancels()
+	b.checkStarts(g)
+	b.uses(g)
 }
 
 // checkRefusable: what the timer or an effect raises must not be refused.

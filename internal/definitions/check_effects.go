@@ -17,7 +17,7 @@ func (b *builder) checkEffectEvents(g *graph) {
 			if !e.openTo(KindEffect) {
 				continue
 			}
-			found := false
+			found := slices.ContainsFunc(s.Tasks, func(t *Task) bool { return raises(t.OnUndeliverable, e.Name) })
 			for name := range g.queued[s.Name] {
 				found = found || b.def.effects[name].fires(e.Name)
 			}
@@ -40,9 +40,19 @@ func (b *builder) checkEffectEvents(g *graph) {
 		}
 	}
 	for _, e := range b.def.Effects {
-		b.checkOutcome(g, e, "on_success", e.OnSuccess)
-		b.checkOutcome(g, e, "on_failure", e.OnFailure)
+		for _, o := range []struct {
+			key     string
+			outcome *Outcome
+		}{{"on_success", e.OnSuccess}, {"on_failure", e.OnFailure}} {
+			if o.outcome != nil {
+				b.checkFire(g, e, o.key, o.outcome.Fire)
+			}
+		}
+		if e.OnUndeliverable != escalateWord {
+			b.checkFire(g, e, "on_undeliverable", e.OnUndeliverable)
+		}
 	}
+	b.checkEscalations(g)
 }
 
 // fires tells whether a result of the effect raises the event. A nil effect is one
@@ -51,24 +61,32 @@ func (e *Effect) fires(event string) bool {
 	if e == nil {
 		return true
 	}
-	return e.OnSuccess != nil && e.OnSuccess.Fire == event || e.OnFailure != nil && e.OnFailure.Fire == event
+	return e.OnSuccess != nil && e.OnSuccess.Fire == event || e.OnFailure != nil && e.OnFailure.Fire == event ||
+		raises(e.OnUndeliverable, event)
 }
 
-func (b *builder) checkOutcome(g *graph, e *Effect, key string, o *Outcome) {
-	if o == nil || o.Fire == "" || !b.names.events[o.Fire] {
+// raises tells whether an on_undeliverable raises the event.
+func raises(undeliverable, event string) bool {
+	return undeliverable == event && event != escalateWord
+}
+
+// checkFire: an event that the effect raises is there, and open to effects, in every
+// wait that queues it.
+func (b *builder) checkFire(g *graph, e *Effect, key, event string) {
+	if !b.names.events[event] {
 		return
 	}
 	at := b.at(e, key)
 	waits := b.waitsThatQueue(g, e.Name)
 	if len(waits) == 0 && g.ends[e.Name] {
-		b.errorAt(at, "effect-fires-nowhere", "", "%s fires %s, but the effect %s is queued only by final states.", key, o.Fire, e.Name)
+		b.errorAt(at, "effect-fires-nowhere", "", "%s fires %s, but the effect %s is queued only by final states.", key, event, e.Name)
 	}
 	for _, s := range waits {
-		switch t := s.events[o.Fire]; {
+		switch t := s.events[event]; {
 		case t == nil:
-			b.errorAt(at, "effect-fires-nowhere", "", "%s fires %s, which the state %s does not have; it queues the effect %s.", key, o.Fire, s.Name, e.Name)
+			b.errorAt(at, "effect-fires-nowhere", "", "%s fires %s, which the state %s does not have; it queues the effect %s.", key, event, s.Name, e.Name)
 		case !t.openTo(KindEffect):
-			b.errorAt(at, "not-by-effect", "add effect to its by", "%s fires %s, which no effect may raise in the state %s.", key, o.Fire, s.Name)
+			b.errorAt(at, "not-by-effect", "add effect to its by", "%s fires %s, which no effect may raise in the state %s.", key, event, s.Name)
 		}
 	}
 }

@@ -150,8 +150,7 @@ func TestEffectsAreChecked(t *testing.T) {
 		{"a callback as a person", effect(hook + "\n    callback: {events: [go], as: \"user:x\"}"), `27:34: as must name a system. (such as "system:esign")`},
 		{"a callback url of another event", append(effect("webhook: {url: \"https://a.example/\", body: \"{{ callback.urls.gone }}\"}\n    callback: {events: [go], as: \"system:x\"}"+promises), goLine, `go: {to: done, by: [owner, "system:x"]}`), `24:66: callback.urls.gone: the callback has no event gone.`},
 		{"an effect that nothing uses", []string{end, end + "effects:\n  call:\n    " + hook + "\n"}, `22:3: warning: Nothing uses the effect call.`},
-		{"a start whose for_each has no name", effect("start: {definition: part, for_each: \"[1]\"}"), `24:5: warning: start is not supported yet.
-24:12: for_each and as go together.`},
+		{"a start whose for_each has no name", effect("start: {definition: part, for_each: \"[1]\"}"), `24:31: for_each and as go together. (say what each entry is called: as: item)`},
 		{"a failing end after what could be undone", []string{"    owner: [requester]\n", enter, "to: done, by: [owner]", "to: bad, by: [owner]", end, end + "  bad: {final: failed}\neffects:\n  call:\n    webhook: {url: \"https://a.example/\"}\n    idempotent: true\n    reversible: true\n    compensate: undo\n  undo:\n    " + hook + "\n"}, `19:16: warning: The failed end bad leaves done what could be undone: call. (add compensate: true)`},
 	})
 }

@@ -24,7 +24,7 @@ func (b *builder) inherit(top []topEvent) {
 			s.Events = append(s.Events, &e)
 			s.events[e.Name] = &e
 			b.put(&e, "", b.place[t.event])
-			for _, key := range []string{"form", "edit", "comment", "documents", "check", "quorum", "unreachable"} {
+			for _, key := range []string{"form", "edit", "comment", "documents", "check", "quorum", "unreachable", "correlate"} {
 				if n := b.place[spot{t.event, key}]; n != nil {
 					b.put(&e, key, n)
 				}
@@ -74,7 +74,7 @@ func (e *Event) openTo(kind PrincipalKind) bool {
 // graph is what the checks ask of the whole definition.
 type graph struct {
 	b     *builder
-	goals map[string][]string // state → itself, or where a choice leads: waits and finals
+	goals map[string][]string // state → itself, and where its choose leads: waits and finals
 	// queued: effects whose results belong to the wait; by name.
 	queued map[string]map[string]bool
 	// ends: effects queued by entering final states.
@@ -90,11 +90,7 @@ func (b *builder) graph() *graph {
 		g.queue(s.Name, s.Enter)
 		for _, e := range s.Events {
 			for _, a := range e.Arms {
-				if a.Stay {
-					g.queue(s.Name, a.Effects)
-					continue
-				}
-				for _, to := range g.goals[a.To] {
+				for _, to := range g.after(s, a) {
 					g.queue(to, a.Effects)
 				}
 			}
@@ -125,17 +121,27 @@ func (g *graph) queue(state string, effects []string) {
 	}
 }
 
-// goalsOf follows choices to the waits and final states that they may lead to.
+// after gives where the arm, taken in s, may leave the instance. A stay may make an arm
+// of the wait's own choose hold.
+func (g *graph) after(s *State, a *Arm) []string {
+	if a.Stay {
+		return g.goals[s.Name]
+	}
+	return g.goals[a.To]
+}
+
+// goalsOf follows choices to the waits and final states that they may lead to; a wait
+// with choose may itself be passed through.
 func (g *graph) goalsOf(name string, seen map[string]bool) []string {
 	s := g.b.def.states[name]
 	if s == nil || seen[name] {
 		return nil
 	}
 	seen[name] = true
-	if s.Kind != Choice {
-		return []string{name}
-	}
 	var list []string
+	if s.Kind != Choice {
+		list = append(list, name)
+	}
 	for _, arm := range s.Choose {
 		list = append(list, g.goalsOf(arm.To, seen)...)
 	}

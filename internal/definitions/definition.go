@@ -31,6 +31,7 @@ type Definition struct {
 	Limits     Limits
 	Retention  string // ISO 8601 duration; "" : not said
 	Search     []Path
+	OnCancel   []string // effects queued when an instance is cancelled
 
 	// NeedsPast is true where Plan needs earlier history rows of the instance:
 	// `did:` or `visits` or `last` in texts of a wait is used anywhere.
@@ -41,6 +42,7 @@ type Definition struct {
 	states  map[string]*State
 	effects map[string]*Effect
 	envUses []envUse // every env.NAME, by place
+	secrets []secretUse
 }
 
 // State returns the state of that name, or nil.
@@ -78,6 +80,12 @@ type State struct {
 	Events    []*Event    // own, then inherited from the top level, in written order
 	Deadlines []*Deadline // own only; top-level ones are in Definition.Deadlines
 
+	// StartsChildren: a transition into the wait, a stay or a deadline of it may queue a
+	// start that is not detached, so that leaving it stops children.
+	StartsChildren bool
+	// TakesCalls: some event is open to a system, so that a call may be waiting for the wait.
+	TakesCalls bool
+
 	events map[string]*Event
 }
 
@@ -92,6 +100,10 @@ type Task struct {
 	Show         []Path     // nil: every top-level field of data
 	Priority     *Template  // nil: normal
 	Events       []string   // nil: every event of the state that the person may raise
+
+	// OnUndeliverable says what happens once none of the wait's mails could be delivered:
+	// "escalate", the name of an event, or "" for nothing.
+	OnUndeliverable string
 }
 
 // ChooseArm is one arm of a choice.
@@ -244,11 +256,15 @@ type Effect struct {
 	Retry      Retry
 	OnSuccess  *Outcome
 	OnFailure  *Outcome
-	Callback   *Callback
-	Email      *Email
-	Webhook    *Webhook
-	Start      *Start
-	Raise      *Raise
+	// OnUndeliverable of a mail: "escalate", the name of an event, or "".
+	OnUndeliverable string
+	// OnCancel are effects queued when the instance is cancelled after this one went out.
+	OnCancel []string
+	Callback *Callback
+	Email    *Email
+	Webhook  *Webhook
+	Start    *Start
+	Raise    *Raise
 }
 
 // Retry bounds the attempts of an effect.
@@ -275,6 +291,7 @@ type Callback struct {
 type Email struct {
 	To, Cc        []Principal // a bare address is KindEmail
 	Subject, Body Text
+	Attachments   []Path // of data: references of documents, or lists of them
 }
 
 // Webhook is one HTTP request.

@@ -1,8 +1,11 @@
 package definitions
 
 import (
+	"maps"
 	"slices"
 	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
 )
 
 // lint gives the warnings: what may be right, and often is not.
@@ -77,52 +80,25 @@ func (b *builder) warnUnused() {
 		}
 		for _, d := range s.Deadlines {
 			mark(d.Effects)
-			b.noteLateTexts(d)
+			b.noteLateTexts(d.Effects)
 		}
 	}
 	for _, d := range b.def.Deadlines {
 		mark(d.Effects)
-		b.noteLateTexts(d)
+		b.noteLateTexts(d.Effects)
 	}
+	for _, e := range b.def.Effects {
+		mark(e.OnCancel)
+		b.noteLateTexts(e.OnCancel)
+	}
+	mark(b.def.OnCancel)
+	b.noteLateTexts(b.def.OnCancel)
+	b.noteLateTexts(slices.Collect(maps.Keys(b.compensates)))
 	for _, e := range b.def.Effects {
 		if !used[e.Name] && !b.compensates[e.Name] {
 			b.warnAt(b.place[e], "unused-effect", "", "Nothing uses the effect %s.", e.Name)
 		}
 	}
-}
-
-// noteLateTexts: an effect of a deadline reads `last` of the transition that entered
-// the wait, which is history by then.
-func (b *builder) noteLateTexts(d *Deadline) {
-	for _, name := range d.Effects {
-		if e := b.def.effects[name]; e != nil && e.readsLast() {
-			b.def.NeedsPast = true
-		}
-	}
-}
-
-func (e *Effect) readsLast() bool {
-	last := e.When != nil && e.When.refs().Last
-	look := func(t *Template) { last = last || t != nil && hasTemplate(t) && t.refs().Last }
-	if e.Email != nil {
-		for _, t := range e.Email.Subject.ByLocale {
-			look(t)
-		}
-		for _, t := range e.Email.Body.ByLocale {
-			look(t)
-		}
-		for _, p := range slices.Concat(e.Email.To, e.Email.Cc) {
-			look(p.Name)
-		}
-	}
-	if e.Webhook != nil {
-		look(e.Webhook.URL)
-		for _, h := range e.Webhook.Headers {
-			look(h.Value)
-		}
-		last = last || e.Webhook.Body != nil && e.Webhook.Body.refs().Last
-	}
-	return last
 }
 
 // warnFailingEnds: what can be undone is left done at an end that failed.
@@ -151,24 +127,27 @@ func (b *builder) warnFailingEnds(g *graph) {
 	for _, s := range b.def.States {
 		for _, e := range s.Events {
 			for _, a := range e.Arms {
-				b.warnFailingEnd(g, a, done[s.Name])
+				if !a.Stay && !a.Compensate {
+					b.warnFailingEnd(g, b.at(a, "to"), "add compensate: true", a.To, done[s.Name])
+				}
+			}
+		}
+		if s.Kind == Wait {
+			for _, arm := range s.Choose {
+				b.warnFailingEnd(g, b.at(s, "choose"), "lead to it by an event with compensate: true", arm.To, done[s.Name])
 			}
 		}
 	}
 }
 
-func (b *builder) warnFailingEnd(g *graph, a *Arm, done map[string]bool) {
-	if a.Stay || a.Compensate || len(done) == 0 {
+func (b *builder) warnFailingEnd(g *graph, at *yaml.Node, hint, target string, done map[string]bool) {
+	if len(done) == 0 {
 		return
 	}
-	for _, to := range g.goals[a.To] {
+	for _, to := range g.goals[target] {
 		if s := b.def.states[to]; s != nil && s.Kind == Final && s.Failed {
-			var names []string
-			for name := range done {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			b.warnAt(b.at(a, "to"), "not-compensated", "add compensate: true", "The failed end %s leaves done what could be undone: %s.", to, strings.Join(names, ", "))
+			names := strings.Join(slices.Sorted(maps.Keys(done)), ", ")
+			b.warnAt(at, "not-compensated", hint, "The failed end %s leaves done what could be undone: %s.", to, names)
 			return
 		}
 	}

@@ -69,6 +69,7 @@ func (b *builder) definition(root *yaml.Node) {
 	b.states(m.need("states"))
 	b.topDeadlines(m.get("deadlines"))
 	b.migrations(m.get("migrate"), m.key("migrate"))
+	b.def.OnCancel = b.effectNames(m.get("on_cancel"), "on_cancel", b.def)
 	m.done()
 	b.inherit(inherited)
 	b.check()
@@ -81,6 +82,10 @@ func (b *builder) definition(root *yaml.Node) {
 		return cmp.Or(cmp.Compare(x.line, y.line), cmp.Compare(x.column, y.column))
 	})
 	b.def.envUses = b.envUses
+	slices.SortStableFunc(b.secretUses, func(x, y secretUse) int {
+		return cmp.Or(cmp.Compare(x.line, y.line), cmp.Compare(x.column, y.column))
+	})
+	b.def.secrets = b.secretUses
 }
 
 // head reads the keys that describe the definition as a whole.

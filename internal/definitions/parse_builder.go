@@ -30,6 +30,7 @@ type builder struct {
 	// depends on the whole graph is not looked at.
 	graphBroken bool
 	envUses     []envUse
+	secretUses  []secretUse
 	compensates map[string]bool // effects that run as compensation of another
 }
 
@@ -270,8 +271,11 @@ func (b *builder) name(n *yaml.Node, what string, pattern *regexp.Regexp) (strin
 		return "", false
 	}
 	hint := "a small letter, then small letters, digits and _; at most 63"
-	if pattern == definitionName {
+	switch pattern {
+	case definitionName:
 		hint = "a small letter, then small letters, digits and -; at most 63"
+	case secretName:
+		hint = "a letter, then letters, digits, _ and -; at most 63"
 	}
 	if !pattern.MatchString(n.Value) {
 		b.errorAt(n, "name", hint, "%s may not be called %s.", what, clip(n.Value))

@@ -45,6 +45,9 @@ func (b *builder) effect(name string, key, n *yaml.Node) *Effect {
 		return nil
 	}
 	e := &Effect{Name: name}
+	if name == byHand {
+		b.errorAt(key, "name", "take another name", "An effect may not be called manual: in compensate the word asks a person.")
+	}
 	b.put(e, "", key)
 	b.put(e, "body", n)
 	w := where{sc: b.effectScope(m.has("callback"), b.compensates[name])}
@@ -56,17 +59,22 @@ func (b *builder) effect(name string, key, n *yaml.Node) *Effect {
 	b.effectPromises(e, m)
 	b.retry(e, m.get("retry"))
 	e.Callback = b.callback(e, m.get("callback"))
-	outcome := where{sc: b.scope("result response now")}
+	b.onlyWith(m, "callback", "a webhook", e.Kind == EffectWebhook)
+	b.onlyWith(m, "on_undeliverable", "an email", e.Kind == EffectEmail)
+	outcome := where{sc: b.outcomeScope(e.Kind)}
 	e.OnSuccess = b.outcome(e, "on_success", m.get("on_success"), outcome)
 	e.OnFailure = b.outcome(e, "on_failure", m.get("on_failure"), outcome)
-	for _, reserved := range []string{"on_undeliverable", "on_cancel"} {
-		if m.has(reserved) {
-			m.get(reserved)
-			b.unsupported(m.key(reserved), reserved)
-		}
-	}
+	e.OnUndeliverable = b.undeliverable(e, m)
+	e.OnCancel = b.effectNames(m.get("on_cancel"), "on_cancel", e)
 	m.done()
 	return e
+}
+
+// onlyWith reports a key that makes sense for one kind of effect only.
+func (b *builder) onlyWith(m *mapping, key, kind string, fits bool) {
+	if m.has(key) && !fits {
+		b.errorAt(m.key(key), "misplaced", "", "%s goes with %s only.", key, kind)
+	}
 }
 
 // effectScope gives what texts of an effect may read. What is the input of the event
@@ -98,12 +106,10 @@ func (b *builder) effectKind(e *Effect, m *mapping, w where) {
 	}
 	if n := m.get("start"); n != nil {
 		kinds++
-		b.unsupported(m.key("start"), "start")
 		e.Kind, e.Start = EffectStart, b.start(n, w)
 	}
 	if n := m.get("event"); n != nil {
 		kinds++
-		b.unsupported(m.key("event"), "An effect of kind event")
 		e.Kind, e.Raise = EffectEvent, b.raise(n, w)
 	}
 	if kinds != 1 {
@@ -113,16 +119,19 @@ func (b *builder) effectKind(e *Effect, m *mapping, w where) {
 
 // effectPromises reads what the author says about repeating and undoing.
 func (b *builder) effectPromises(e *Effect, m *mapping) {
-	e.Idempotent = e.Kind == EffectEmail
+	e.Idempotent = e.Kind != EffectWebhook
 	if n := m.get("idempotent"); n != nil {
 		e.Idempotent = b.boolean(n, "idempotent")
+		if e.Start != nil || e.Raise != nil {
+			e.Idempotent = true
+			b.errorAt(m.key("idempotent"), "misplaced", "leave it out", "%s happens once however often it is tried; it has no idempotent.", b.place[e].Value)
+		}
 	}
 	e.Reversible = b.boolean(m.get("reversible"), "reversible")
 	if n := m.get("compensate"); n != nil {
 		e.Compensate = n.Value
 		switch {
-		case n.Value == "manual":
-			b.unsupported(n, "compensate: manual")
+		case n.Value == byHand:
 		case n.Kind != yaml.ScalarNode || !b.names.hasEffect[n.Value]:
 			b.errorAt(n, "unknown-effect", b.suggest(n.Value, b.names.effects), "compensate names the effect %s, which does not exist.", clip(n.Value))
 		case n.Value == e.Name:
@@ -133,8 +142,8 @@ func (b *builder) effectPromises(e *Effect, m *mapping) {
 		}
 	}
 	if n := m.get("undoes"); n != nil {
-		b.unsupported(m.key("undoes"), "undoes")
-		if e.Undoes = n.Value; !b.names.hasEffect[n.Value] {
+		b.put(e, "undoes", n)
+		if e.Undoes = n.Value; n.Kind != yaml.ScalarNode || !b.names.hasEffect[n.Value] {
 			b.errorAt(n, "unknown-effect", b.suggest(n.Value, b.names.effects), "undoes names the effect %s, which does not exist.", clip(n.Value))
 		}
 	}
@@ -201,8 +210,10 @@ func (b *builder) callback(e *Effect, n *yaml.Node) *Callback {
 		c.As = name
 	}
 	if v := m.get("verify"); v != nil {
-		b.unsupported(m.key("verify"), "verify")
-		c.Verify, _ = b.text(v, "verify")
+		if name, ok := b.name(v, "A webhook source", secretName); ok {
+			c.Verify = name
+			b.needSecret(v, sourceSecret, name)
+		}
 	}
 	m.done()
 	return c
@@ -242,6 +253,7 @@ func (b *builder) email(n *yaml.Node, w where) *Email {
 	}
 	e.Subject = b.words(m.need("subject"), "subject", w)
 	e.Body = b.words(m.need("body"), "body", w)
+	e.Attachments = b.attachments(m.get("attachments"), w)
 	m.done()
 	return e
 }
@@ -284,117 +296,11 @@ func (b *builder) webhook(n *yaml.Node, w where) *Webhook {
 		}
 	}
 	if v := m.get("credentials"); v != nil {
-		b.unsupported(m.key("credentials"), "credentials")
-		h.Credentials, _ = b.name(v, "credentials", credentialName)
+		if name, ok := b.name(v, "Credentials", secretName); ok {
+			h.Credentials = name
+			b.needSecret(v, credentialSecret, name)
+		}
 	}
 	m.done()
 	return h
-}
-
-var credentialName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
-
-func (b *builder) start(n *yaml.Node, w where) *Start {
-	m := b.mapping(n, "start")
-	if m == nil {
-		return nil
-	}
-	s := &Start{WaitFor: "all"}
-	s.Definition, _ = b.name(m.need("definition"), "A definition", definitionName)
-	if v := m.get("version"); v != nil {
-		s.Version = b.integer(v, "version", 1, 1<<31-1)
-	}
-	s.ForEach = b.expr(m.get("for_each"), "for_each", wantList, w)
-	if v := m.get("as"); v != nil {
-		if s.As, _ = b.name(v, "as", partName); s.As != "" {
-			w.sc = w.sc.withLocal(s.As, nil)
-		}
-	}
-	if m.has("for_each") != m.has("as") {
-		b.errorAt(n, "start", "", "for_each and as go together.")
-	}
-	if v := m.get("data"); v != nil {
-		s.Data = b.assigns(v, "start.data", w, nil)
-	}
-	if v := m.get("wait"); v != nil {
-		s.WaitFor = v.Value
-		if v.Kind == yaml.ScalarNode && scalarKind(v) == numberScalar {
-			b.integer(v, "wait", 1, 1000)
-		} else {
-			b.oneOf(v, "wait", "all", "any")
-		}
-	}
-	if s.Detach = b.boolean(m.get("detach"), "detach"); s.Detach && m.has("wait") {
-		b.errorAt(m.key("wait"), "contradiction", "", "Nobody waits for detached children.")
-	}
-	m.done()
-	return s
-}
-
-func (b *builder) raise(n *yaml.Node, w where) *Raise {
-	m := b.mapping(n, "event")
-	if m == nil {
-		return nil
-	}
-	r := &Raise{Key: b.template(m.need("key"), "key", w), Input: b.body(m.get("input"), w)}
-	r.Definition, _ = b.name(m.need("definition"), "A definition", definitionName)
-	r.Event, _ = b.name(m.need("event"), "An event", partName)
-	m.done()
-	return r
-}
-
-// migrations checks the form of `migrate`; what it does comes with versions.
-func (b *builder) migrations(n, key *yaml.Node) {
-	if n == nil {
-		return
-	}
-	b.unsupported(key, "migrate")
-	for _, c := range b.list(n, "migrate") {
-		m := b.mapping(c, "a migration")
-		if m == nil {
-			continue
-		}
-		if from := m.need("from"); from != nil && b.integer(from, "from", 1, 1<<31-1) >= b.def.Version && b.def.Version > 0 {
-			b.errorAt(from, "migrate", "", "from must be an older version than %d.", b.def.Version)
-		}
-		eachKey(m.get("states"), func(_ string, to *yaml.Node) {
-			if _, ok := b.names.kinds[to.Value]; !ok {
-				b.errorAt(to, "unknown-state", b.suggest(to.Value, b.names.states), "migrate names the state %s, which does not exist.", clip(to.Value))
-			}
-		})
-		if set := m.get("set"); set != nil {
-			old := where{sc: newScope(nil).with("instance", "env", "now").withCalendars(b.names.calendars)}
-			b.assigns(set, "migrate.set", old, b.data)
-		}
-		for _, p := range b.list(m.get("unset"), "unset") {
-			b.text(p, "unset")
-		}
-		b.migrationTests(m.get("tests"))
-		m.done()
-	}
-}
-
-func (b *builder) migrationTests(n *yaml.Node) {
-	for _, c := range b.list(n, "tests") {
-		m := b.mapping(c, "a migration test")
-		if m == nil {
-			continue
-		}
-		for _, side := range []string{"given", "want"} {
-			s := b.mapping(m.need(side), side)
-			if s == nil {
-				continue
-			}
-			state := s.need("state")
-			if data := s.need("data"); data != nil {
-				b.mapping(data, "data")
-			}
-			if side == "want" && state != nil {
-				if _, ok := b.names.kinds[state.Value]; !ok {
-					b.errorAt(state, "unknown-state", b.suggest(state.Value, b.names.states), "A test wants the state %s, which does not exist.", clip(state.Value))
-				}
-			}
-			s.done()
-		}
-		m.done()
-	}
 }

@@ -187,7 +187,7 @@ func (b *builder) eventRules(e *Event, m *mapping, by []Principal) *scope {
 		b.put(e, "unreachable", n)
 		e.Unreachable = n.Value
 	}
-	for _, key := range []string{"form", "edit", "comment", "documents", "check", "quorum"} {
+	for _, key := range []string{"form", "edit", "comment", "documents", "check", "quorum", "correlate"} {
 		if m.has(key) {
 			b.put(e, key, m.key(key))
 		}
@@ -285,10 +285,20 @@ func (b *builder) correlate(e *Event, n *yaml.Node) {
 	}
 	for _, key := range m.keys {
 		data, ok := b.path(key, "correlate", "data.", where{sc: b.data})
-		input, fine := b.path(m.get(key.Value), "correlate", "input.", where{sc: newScope(nil)})
-		if ok && fine {
+		at := m.get(key.Value)
+		input, fine := b.path(at, "correlate", "input.", where{sc: newScope(nil)})
+		switch {
+		case !ok || !fine:
+		case slices.ContainsFunc(input.segments(), func(s segment) bool { return s.index != nil }):
+			b.errorAt(at, "path", "such as input.order.id", "correlate takes names parted by dots from the input, not %s.", clip(at.Value))
+		case slices.ContainsFunc(e.Correlate, func(c Correlation) bool { return c.Input.Text == input.Text }):
+			b.errorAt(at, "duplicate", "", "correlate names %s twice.", at.Value)
+		default:
 			e.Correlate = append(e.Correlate, Correlation{Data: data, Input: input})
 		}
+	}
+	if len(m.keys) == 0 {
+		b.errorAt(n, "empty", "write {data.order.id: input.order}", "correlate is empty.")
 	}
 }
 

@@ -104,6 +104,7 @@ func (b *builder) waitState(s *State, m *mapping) {
 	s.Tasks = b.tasks(m.get("task"), m.key("task"))
 	s.Enter = b.effectNames(m.get("enter"), "enter", s)
 	if n := m.get("choose"); n != nil {
+		b.put(s, "choose", m.key("choose"))
 		s.Choose = b.choose(s, n)
 	}
 	s.Events = b.ownEvents(s, m.get("events"))
@@ -227,6 +228,7 @@ func (b *builder) task(n *yaml.Node, listed bool) *Task {
 			b.oneOf(p, "priority", "normal", "low", "high", "urgent")
 		}
 	}
+	t.OnUndeliverable = b.undeliverable(t, m)
 	m.done()
 	return t
 }

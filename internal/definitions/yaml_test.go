@@ -2,6 +2,8 @@ package definitions
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +171,17 @@ func TestBombsAreRefusedFast(t *testing.T) {
 func FuzzDefinition(f *testing.F) {
 	f.Add([]byte(small))
 	for _, src := range Bundled() {
+		f.Add(src)
+	}
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("found %v: %v", files, err)
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
 		f.Add(src)
 	}
 	for _, s := range []string{"", "a", "a: &a [*a]", "? [", "states: {a: {choose: [{to: a}]}}", "name: !!x y", "events: {a: []}", "a: \"\\", "states: []\ndata: {type: object, properties: []}"} {
