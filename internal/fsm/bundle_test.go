@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,11 +165,73 @@ func (b *bundle) pass(d time.Duration) { b.t.Helper(); b.at(b.now.Add(d)) }
 func (b *bundle) outcome(name string, status fsm.EffectStatus, result string) fsm.Step {
 	b.t.Helper()
 	e := b.effect(name)
+	if e.Status == fsm.EffectWaiting {
+		e.Status = fsm.EffectRunning // an attempt was started before it can end
+	}
 	ev := &fsm.Event{Kind: fsm.KindEffectResult, Result: &fsm.ResultEvent{Effect: e.EffectID, Status: status}}
 	if result != "" {
 		ev.Result.Result = tree(b.t, result)
 	}
 	return b.w.Fire(ev, nil, b.now)
+}
+
+// resolve says as an operator what became of an effect.
+func (b *bundle) resolve(name string, status fsm.EffectStatus) fsm.Step {
+	b.t.Helper()
+	return b.w.Fire(&fsm.Event{
+		Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"),
+		Result: &fsm.ResultEvent{Effect: b.effect(name).EffectID, Status: status, Resolved: true},
+	}, nil, b.now)
+}
+
+// again tries an effect again as an operator.
+func (b *bundle) again(name string) fsm.Step {
+	b.t.Helper()
+	id := b.effect(name).EffectID
+	return b.w.Fire(&fsm.Event{Kind: fsm.KindRetryEffect, Actor: b.w.Person("olga@example.com"), Effect: &id}, nil, b.now)
+}
+
+func (b *bundle) cancel() fsm.Step {
+	b.t.Helper()
+	return b.w.Fire(&fsm.Event{Kind: fsm.KindCancel, Actor: b.w.Person("olga@example.com"), Reason: "a mistake"}, nil, b.now)
+}
+
+// queued counts how often an effect was queued.
+func (b *bundle) queued(name string) int {
+	n := 0
+	for i := range b.w.Effects {
+		if b.w.Effects[i].Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// plan gives the compensation as "name status, …; not undone", done at its end.
+func (b *bundle) plan() string {
+	c := b.w.Instance.Compensation
+	if c == nil {
+		return "none"
+	}
+	parts := make([]string, len(c.Items))
+	for i, item := range c.Items {
+		parts[i] = item.Name + " " + item.Status
+	}
+	text := strings.Join(parts, ", ")
+	if len(c.NotUndone) > 0 {
+		text += "; not undone " + strings.Join(c.NotUndone, " ")
+	}
+	if c.Done {
+		text += "; done"
+	}
+	return text
+}
+
+func (b *bundle) planned(want string) {
+	b.t.Helper()
+	if got := b.plan(); got != want {
+		b.t.Fatalf("the plan is %q, want %q", got, want)
+	}
 }
 
 // effect gives the newest effect of a name.
@@ -243,3 +306,5 @@ const (
 	onboardingData = `{"applicant":{"name":"Ada","email":"ada@example.org"},"total":500}`
 	supplierData   = `{"name":"Acme","tax_id":"B123","email":"acme@example.org","yearly":5000}`
 )
+
+func idText(id fsm.EffectID) string { return fmt.Sprintf("%d-%d", id.Seq, id.N) }

@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"slices"
-	"strconv"
 
 	"vobo/internal/definitions"
 	"vobo/internal/fault"
@@ -13,9 +12,14 @@ const (
 	undoWaiting   = "waiting"
 	undoBlocked   = "blocked"
 	undoRunning   = "running"
+	undoUnknown   = "unknown"
 	undoSucceeded = "succeeded"
 	undoFailed    = "failed"
+	undoSkipped   = "skipped"
 )
+
+// byHand is what `compensate` says where a person undoes.
+const byHand = "manual"
 
 // cancel ends the instance where it stands and compensates what has been done. A
 // second one answers the first.
@@ -32,134 +36,106 @@ func (p *planner) cancel() error {
 	}
 	t := Transition{Kind: TCancel, From: p.inst.State, Wait: p.inst.Wait}
 	cancelled := p.dropDeadlines(func(*DeadlineRow) bool { return true })
-	p.leave(closeCancelled)
+	if _, err := p.leave(closeCancelled); err != nil {
+		return err
+	}
 	t.DeadlinesCancelled = cancelled
 	p.inst.Status, p.inst.FinishedAt = Cancelled, &p.now
 	p.step.ReleaseKey = p.inst.Key != ""
 	if err := p.compensate(); err != nil {
 		return err
 	}
+	if err := p.tidy(); err != nil {
+		return err
+	}
 	return p.record(t)
+}
+
+// tidy queues what `on_cancel` names, each once: the definition's own list, then that
+// of every effect that went out, in the order in which they did. What cannot be queued
+// does not stand in the way of a cancel: operators are told.
+func (p *planner) tidy() error {
+	names := slices.Clone(p.def.OnCancel)
+	for _, row := range p.effects() {
+		effect := p.def.Effect(row.Name)
+		if effect == nil || row.Undoes != (EffectID{}) || row.Seq >= p.seq || !wentOut(row.Status) {
+			continue
+		}
+		names = append(names, effect.OnCancel...)
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		trial := p.fork()
+		switch err := trial.queue([]string{name}); {
+		case err == nil:
+			p.adoptFork(trial)
+		case fault.CodeOf(err) == fault.Internal:
+			return err
+		default:
+			p.attention("tidying-failed", name, name+": "+fault.As(err).Message)
+		}
+	}
+	return nil
+}
+
+// wentOut tells whether an effect has reached, or may have reached, the outside.
+func wentOut(s EffectStatus) bool {
+	return s == EffectSucceeded || s == EffectRunning || s == EffectRetrying || s == EffectUnknown
 }
 
 // compensate drops waiting effects and plans what is to be undone, newest first by
 // (seq, n). Running ones are awaited; unknown ones block as an operator's task.
 func (p *planner) compensate() error {
-	c := &Compensation{Seq: p.seq, Items: []CompensationItem{}, NotUndone: []string{}}
-	rows := slices.Clone(p.snap.Effects)
-	slices.SortFunc(rows, func(a, b EffectRow) int {
-		if a.Seq != b.Seq {
-			return b.Seq - a.Seq
-		}
-		return b.N - a.N
-	})
-	undone := p.undoes(rows)
-	once := map[string]bool{} // a mail has an effect for each recipient; it is undone once
-	for i := range rows {
-		row := &rows[i]
-		effect := p.def.Effect(row.Name)
-		if row.Undoes != (EffectID{}) || effect == nil || engineMail(row.Kind) {
-			continue
-		}
-		if undo, ok := undone[row.EffectID]; ok {
-			if undo.Status != undoSucceeded {
-				c.Items = append(c.Items, undo)
-			}
-			continue
-		}
-		if key := strconv.Itoa(row.Seq) + "/" + row.Name; row.Status == EffectWaiting || !once[key] {
-			once[key] = p.planUndo(c, row, effect)
+	for _, row := range p.effects() {
+		if row.Status == EffectWaiting && row.Seq < p.seq && row.Undoes == (EffectID{}) && p.declared(&row) {
+			p.step.EffectChanges = append(p.step.EffectChanges, EffectChange{EffectID: row.EffectID, Status: EffectCancelled})
 		}
 	}
-	slices.Reverse(c.NotUndone)
+	c, err := p.undoPlan(p.seq)
+	if err != nil {
+		return err
+	}
 	p.inst.Compensation = c
 	return p.nextUndo()
 }
 
-func engineMail(kind string) bool { return kind == "task-mail" || kind == "notice-mail" }
-
-// undoes gives the items of effects whose compensation has been queued before.
-func (p *planner) undoes(rows []EffectRow) map[EffectID]CompensationItem {
-	items := map[EffectID]CompensationItem{}
-	for i := range rows {
-		undo := &rows[i]
-		if undo.Undoes == (EffectID{}) {
-			continue
-		}
-		if _, newer := items[undo.Undoes]; newer {
-			continue
-		}
-		item := CompensationItem{Effect: undo.Undoes, Undo: undo.Name, Queued: undo.EffectID, Status: undoRunning}
-		switch undo.Status {
-		case EffectSucceeded:
-			item.Status = undoSucceeded
-		case EffectDead:
-			item.Status = undoFailed
-		}
-		if of := p.effectRow(undo.Undoes); of != nil {
-			item.Name = of.Name
-		}
-		items[undo.Undoes] = item
-	}
-	return items
+// declared tells whether a row is of an effect that the definition declares, and not
+// of the engine's own.
+func (p *planner) declared(row *EffectRow) bool {
+	return row.Kind != kindTaskMail && row.Kind != kindNotice && p.def.Effect(row.Name) != nil
 }
 
-// planUndo drops, lists or plans one effect; it tells whether it may have happened.
-func (p *planner) planUndo(c *Compensation, row *EffectRow, effect *definitions.Effect) bool {
-	item := CompensationItem{Effect: row.EffectID, Name: row.Name, Undo: effect.Compensate}
-	switch row.Status {
-	case EffectWaiting:
-		p.step.EffectChanges = append(p.step.EffectChanges, EffectChange{EffectID: row.EffectID, Status: EffectCancelled})
-		return false
-	case EffectCancelled, EffectDead:
-		return false
-	case EffectSucceeded:
-		item.Status = undoWaiting
-	default:
-		item.Status = undoBlocked
+// advanceCompensation makes the plan under way anew from the effects as they are with
+// the event at hand, and goes on with it; it tells whether anything changed.
+func (p *planner) advanceCompensation() (bool, error) {
+	before := p.inst.Compensation
+	if before == nil {
+		return false, nil
 	}
-	switch {
-	case undoable(effect):
-		c.Items = append(c.Items, item)
-	case item.Status == undoWaiting:
-		c.NotUndone = append(c.NotUndone, row.Name)
-		if effect.Compensate == "manual" {
-			p.attention("manual-compensation", row.ref(), "Undo by hand: "+row.Name+".")
-		}
+	c, err := p.undoPlan(before.Seq)
+	if err != nil {
+		return false, err
 	}
-	return true
-}
-
-// undoable tells whether an effect undoes this one.
-func undoable(effect *definitions.Effect) bool {
-	return effect.Compensate != "" && effect.Compensate != "manual"
-}
-
-// ownCompensation is a copy of the plan that this step may change, or nil.
-func (p *planner) ownCompensation() *Compensation {
-	if p.inst.Compensation == nil {
-		return nil
+	p.inst.Compensation = c
+	if err := p.nextUndo(); err != nil {
+		return false, err
 	}
-	c := *p.inst.Compensation
-	c.Items = slices.Clone(c.Items)
-	c.NotUndone = slices.Clone(c.NotUndone)
-	p.inst.Compensation = &c
-	return &c
+	if slices.Equal(before.Items, c.Items) && slices.Equal(before.NotUndone, c.NotUndone) && before.Done == c.Done {
+		p.inst.Compensation = before
+		return false, nil
+	}
+	return true, nil
 }
 
 // nextUndo queues the first item that is not done, if nothing stands before it.
 func (p *planner) nextUndo() error {
 	c := p.inst.Compensation
 	for i := range c.Items {
-		item := &c.Items[i]
-		switch item.Status {
-		case undoSucceeded:
+		switch item := &c.Items[i]; item.Status {
+		case undoSucceeded, undoSkipped:
 			continue
-		case undoFailed:
-			if p.gaveUp(item) {
-				continue
-			}
-			return nil
 		case undoWaiting:
 			return p.queueUndo(item)
 		}
@@ -169,66 +145,48 @@ func (p *planner) nextUndo() error {
 	return nil
 }
 
-// gaveUp tells whether a person has given the failed compensation up: then nothing
-// asks for attention any more.
-func (p *planner) gaveUp(item *CompensationItem) bool {
-	ref := item.Queued.ref()
-	return !slices.ContainsFunc(p.inst.Attention, func(a Attention) bool { return a.Ref == ref && a.Reason == "dead-effect" })
-}
-
+// queueUndo queues the effect that undoes an item. One whose request cannot be made
+// becomes work of a person: it is never skipped, and it holds up what comes after it.
 func (p *planner) queueUndo(item *CompensationItem) error {
+	if item.Undo == byHand {
+		return p.undoByHand(item, "Undo by hand: "+item.Name+".")
+	}
 	undo := p.def.Effect(item.Undo)
 	if undo == nil {
 		return broken("definition %s has no effect %q", p.def.Name, item.Undo)
 	}
 	env := *p.present()
-	if row := p.effectRow(item.Effect); row != nil {
-		env.Undone = definitions.UndoneVars{Result: row.Result, Input: row.Input}
-	}
-	if r := p.ev.Result; r != nil {
-		if r.Effect == item.Effect {
-			env.Undone.Result = r.Result
-		}
-		if p.inst.Wait != p.seq {
-			env.Last = p.entered().Last
+	for _, row := range p.effects() {
+		if row.EffectID == item.Effect {
+			env.Undone = definitions.UndoneVars{Result: row.Result, Input: row.Input}
 		}
 	}
-	id, err := p.freeze(undo, &env, item.Effect)
+	if p.ev.Result != nil && p.inst.Wait != p.seq {
+		env.Last = p.entered().Last
+	}
+	trial := p.fork()
+	id, err := trial.freeze(undo, &env, item.Effect)
+	if err == nil {
+		p.adoptFork(trial)
+		item.Queued, item.Status = id, undoRunning
+		return nil
+	}
+	if fault.CodeOf(err) == fault.Internal {
+		return err
+	}
+	return p.undoByHand(item, "Undo by hand: "+item.Name+", because "+item.Undo+" cannot be made: "+fault.As(err).Message)
+}
+
+// undoByHand asks a person to undo an item and to say so.
+func (p *planner) undoByHand(item *CompensationItem, detail string) error {
+	id, err := p.enqueue(QueuedEffect{
+		Name: "undo " + item.Name, Kind: kindManual, Attempts: 1, First: mailFirst, Max: mailMax,
+		Undoes: item.Effect, Status: EffectUnknown,
+	}, &Frozen{Manual: &FrozenManual{Name: item.Name, Of: item.Effect}})
 	if err != nil {
 		return err
 	}
+	p.attention("manual-compensation", id.ref(), detail)
 	item.Queued, item.Status = id, undoRunning
 	return nil
-}
-
-// advanceCompensation takes an effect's outcome into the plan under way; it tells
-// whether anything changed.
-func (p *planner) advanceCompensation(row *EffectRow, r *ResultEvent) bool {
-	if p.inst.Compensation == nil || p.inst.Compensation.Done || r.Status != EffectSucceeded && r.Status != EffectDead {
-		return false
-	}
-	c := p.ownCompensation()
-	changed := false
-	for i := range c.Items {
-		item := &c.Items[i]
-		switch {
-		case item.Queued == row.EffectID && r.Status == EffectSucceeded:
-			item.Status, changed = undoSucceeded, true
-		case item.Queued == row.EffectID:
-			item.Status, changed = undoFailed, true
-		case item.Effect == row.EffectID && item.Status == undoBlocked && r.Status == EffectSucceeded:
-			item.Status, changed = undoWaiting, true
-		case item.Effect == row.EffectID && item.Status == undoBlocked:
-			c.Items = slices.Delete(c.Items, i, i+1)
-			changed = true
-		}
-		if changed {
-			break
-		}
-	}
-	if !changed && row.Seq < c.Seq && row.Undoes == (EffectID{}) && r.Status == EffectSucceeded && !engineMail(row.Kind) {
-		c.NotUndone = append(c.NotUndone, row.Name)
-		changed = true
-	}
-	return changed
 }

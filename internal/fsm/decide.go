@@ -250,6 +250,9 @@ func (p *planner) raise() error {
 	if event == nil {
 		return fault.New(fault.EventNotAllowed, "This link does not allow %q.", p.ev.Name)
 	}
+	if err := p.matches(event); err != nil {
+		return err
+	}
 	return p.decide(event)
 }
 

@@ -2,14 +2,22 @@ package fsm
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"vobo/internal/definitions"
-	"vobo/internal/fault"
 )
 
-// What mails of the engine's own may cost: as an effect without `retry`.
+// Kinds of effects as they stand in their rows.
+const (
+	kindEmail    = string(definitions.EffectEmail)
+	kindStart    = string(definitions.EffectStart)
+	kindStop     = "stop"
+	kindManual   = "manual"
+	kindTaskMail = "task-mail"
+	kindNotice   = "notice-mail"
+)
+
+// What effects of the engine's own may cost: as an effect without `retry`.
 const (
 	mailAttempts = 24
 	mailFirst    = 5 * time.Second
@@ -47,8 +55,12 @@ func (p *planner) freeze(effect *definitions.Effect, env *definitions.Env, undoe
 		return p.freezeWebhook(effect, env, undoes)
 	case definitions.EffectEmail:
 		return p.freezeEmail(effect, env, undoes)
+	case definitions.EffectStart:
+		return p.freezeStart(effect, env, undoes)
+	case definitions.EffectEvent:
+		return p.freezeRaise(effect, env, undoes)
 	}
-	return EffectID{}, fault.New(fault.Conflict, "The effect %s is of kind %s, which is not supported yet.", effect.Name, effect.Kind)
+	return EffectID{}, broken("effect %s is of the unknown kind %q", effect.Name, effect.Kind)
 }
 
 // enqueue numbers and keeps an effect.
@@ -116,149 +128,10 @@ func (p *planner) withCallback(c *definitions.Callback, env *definitions.Env) *d
 // callbackRow makes the one-time token of a system for the wait now open. Its effect
 // is the next to be queued.
 func (p *planner) callbackRow(c *definitions.Callback) EffectID {
-	row := p.newRow(Assignee{Kind: AssigneeCallback, Ref: "system:" + c.As, Events: c.Events, Effect: EffectID{Seq: p.seq, N: p.effectN + 1}})
+	a := Assignee{Kind: AssigneeCallback, Ref: "system:" + c.As, Events: c.Events, Effect: EffectID{Seq: p.seq, N: p.effectN + 1}}
+	if c.Verify != "" {
+		a.Lines = []string{verifyPrefix + c.Verify}
+	}
+	row := p.newRow(a)
 	return EffectID{Seq: row.Seq, N: row.N}
-}
-
-func (p *planner) freezeEmail(effect *definitions.Effect, env *definitions.Env, undoes EffectID) (EffectID, error) {
-	to, err := p.recipients(effect.Email.To, env)
-	if err != nil {
-		return EffectID{}, err
-	}
-	cc, err := p.recipients(effect.Email.Cc, env)
-	if err != nil {
-		return EffectID{}, err
-	}
-	var first EffectID
-	for i, r := range to {
-		mail := FrozenEmail{To: r.address, ToName: r.name}
-		if i == 0 {
-			for _, c := range cc {
-				mail.Cc = append(mail.Cc, c.address)
-			}
-		}
-		if mail.Subject, err = effect.Email.Subject.In(r.locale, env); err != nil {
-			return EffectID{}, err
-		}
-		if mail.Body, err = effect.Email.Body.In(r.locale, env); err != nil {
-			return EffectID{}, err
-		}
-		id, err := p.enqueue(queued(effect, undoes), &Frozen{Email: &mail})
-		if err != nil {
-			return EffectID{}, err
-		}
-		if i == 0 {
-			first = id
-		}
-	}
-	if len(to) == 0 {
-		return p.enqueue(queued(effect, undoes), &Frozen{Email: &FrozenEmail{Problem: "Nobody with a mail address is meant by " + texts(effect.Email.To) + "."}})
-	}
-	return first, nil
-}
-
-func texts(principals []definitions.Principal) string {
-	list := make([]string, len(principals))
-	for i, principal := range principals {
-		list[i] = principal.Text
-	}
-	return strings.Join(list, ", ")
-}
-
-type recipient struct{ address, name, locale string }
-
-// recipients gives the distinct addresses of those who are meant.
-func (p *planner) recipients(principals []definitions.Principal, env *definitions.Env) ([]recipient, error) {
-	var all []recipient
-	seen := map[string]bool{}
-	people, err := p.expandAll(principals, env)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range people {
-		to, ok := address(n.person)
-		if key := strings.ToLower(to); ok && !seen[key] {
-			seen[key] = true
-			all = append(all, recipient{address: to, name: n.person.Name, locale: n.person.Locale})
-		}
-	}
-	return all, nil
-}
-
-// mailNewTasks mails those whom this step made assignees.
-func (p *planner) mailNewTasks(kind string) error {
-	for i := range p.step.Assignees {
-		a := &p.step.Assignees[i]
-		if len(a.Events) == 0 || a.Stood || a.Kind == AssigneeCallback {
-			continue
-		}
-		if err := p.mailTask(a, kind, 0, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mailTask mails somebody about the open wait, with the row's link where it has one.
-// Systems get no mail.
-func (p *planner) mailTask(a *Assignee, kind string, k, n int) error {
-	if a.Kind != AssigneePerson && a.Kind != AssigneeOutside {
-		return nil
-	}
-	who := p.single(idOf(a.Ref))
-	if len(who) == 0 {
-		return nil
-	}
-	person := who[0].person
-	to, ok := address(person)
-	if !ok {
-		return nil
-	}
-	s, err := p.render()
-	if err != nil {
-		return err
-	}
-	process, err := p.def.Title.In(person.Locale, p.entered())
-	if err != nil {
-		return err
-	}
-	if process == "" {
-		process = p.def.Name
-	}
-	mail := &FrozenTaskMail{
-		Kind: kind, To: to, ToName: person.Name, Locale: person.Locale, Timezone: person.Timezone,
-		Requester: nameOf(p.snap.Directory, p.inst.Requester), Process: process,
-		Title: inLocale(s.title, person.Locale), Instructions: inLocale(s.instructions, person.Locale), Facts: s.facts,
-		Since: p.inst.EnteredAt, DueAt: p.fatalAt(), ReminderK: k, ReminderN: n, Why: a.Lines, Others: p.others(a.Ref),
-	}
-	frozen := Frozen{TaskMail: mail}
-	if a.State == LinkLive {
-		frozen.Assignee = EffectID{Seq: a.Seq, N: a.N}
-	} else {
-		mail.OnlyInbox = true
-	}
-	if kind == "changed" {
-		mail.Comment = p.ev.Comment
-	}
-	q := QueuedEffect{Name: kind, Kind: "task-mail", Droppable: true, Idempotent: true, Attempts: mailAttempts, First: mailFirst, Max: mailMax}
-	if kind == "told" {
-		q.Kind, q.Priority = "notice-mail", 5
-	}
-	_, err = p.enqueue(q, &frozen)
-	return err
-}
-
-// others names who else was asked, at most linkBudget of them.
-func (p *planner) others(ref string) []string {
-	var names []string
-	seen := map[string]bool{ref: true}
-	for i := range p.rows {
-		r := &p.rows[i]
-		if r.Kind == AssigneeCallback || r.Stood || seen[r.Ref] || len(r.Events) == 0 || len(names) >= linkBudget {
-			continue
-		}
-		seen[r.Ref] = true
-		names = append(names, nameOf(p.snap.Directory, idOf(r.Ref)))
-	}
-	return names
 }

@@ -17,7 +17,11 @@ func (p *planner) move(m *move, t *Transition) error {
 	from := p.inst.State
 	if from != "" {
 		t.From, t.Wait = from, p.inst.Wait
-		t.DeadlinesCancelled = p.leave(m.by)
+		cancelled, err := p.leave(m.by)
+		if err != nil {
+			return err
+		}
+		t.DeadlinesCancelled = cancelled
 	}
 	if err := p.enter(m.to); err != nil {
 		return err
@@ -43,9 +47,9 @@ func (p *planner) move(m *move, t *Transition) error {
 	return p.mailNewTasks("task")
 }
 
-// leave closes the present wait: tasks, deadlines, unsent mails. It returns the
-// deadlines cancelled, for the history.
-func (p *planner) leave(by closing) []string {
+// leave closes the present wait: tasks, deadlines, unsent mails, children. It returns
+// the deadlines cancelled, for the history.
+func (p *planner) leave(by closing) ([]string, error) {
 	for i := range p.snap.Tasks {
 		t := &p.snap.Tasks[i]
 		if t.Seq == p.inst.Wait && t.Status == "open" {
@@ -60,7 +64,7 @@ func (p *planner) leave(by closing) []string {
 	})
 	p.rows = nil
 	p.shown = nil
-	return cancelled
+	return cancelled, p.stopChildren(by)
 }
 
 // enter goes to a state, through choices, to a wait or an end.

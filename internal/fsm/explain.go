@@ -17,6 +17,34 @@ type Explanation struct {
 	Events    []ExplainedEvent
 	Deadlines []ExplainedDeadline // in the order of their times
 	Attention []Attention
+
+	// Correlations are the events that calls without a token find this wait by.
+	Correlations []ExplainedCorrelation
+	// Children are the start effects of the wait whose outcome is open, where
+	// Snapshot.Effects are loaded.
+	Children []ExplainedChildren
+}
+
+// ExplainedCorrelation says what a call for the event must carry.
+type ExplainedCorrelation struct {
+	Event   string
+	Pairs   []ExplainedPair
+	Matched bool // false: some value is absent, so that no call can find the wait
+}
+
+// ExplainedPair is one equality: the call's input at Input must be Value, which stands
+// at Data; both paths without data. and input.
+type ExplainedPair struct {
+	Data, Input string
+	Value       any // nil: absent
+}
+
+// ExplainedChildren is a start effect that is not decided.
+type ExplainedChildren struct {
+	Effect EffectID
+	Name   string
+	Need   int // how many must end well; 0: all
+	Status EffectStatus
 }
 
 // WaitsFor is one person or system that is asked, and by which rule.
@@ -77,7 +105,42 @@ func Explain(snap *Snapshot, now time.Time) (Explanation, error) {
 		}
 		x.Events = append(x.Events, ex)
 	}
+	x.Correlations, x.Children = p.explainCorrelations(), p.explainChildren()
 	return x, nil
+}
+
+func (p *planner) explainCorrelations() []ExplainedCorrelation {
+	var all []ExplainedCorrelation
+	for _, e := range p.state.Events {
+		pairs := p.pairs(e, p.inst.Data)
+		if len(pairs) == 0 {
+			continue
+		}
+		c := ExplainedCorrelation{Event: e.Name, Matched: true}
+		for i, pair := range pairs {
+			c.Pairs = append(c.Pairs, ExplainedPair{Data: e.Correlate[i].Data.Text, Input: pair.Input, Value: pair.Value})
+			c.Matched = c.Matched && pair.Value != nil
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (p *planner) explainChildren() []ExplainedChildren {
+	var all []ExplainedChildren
+	for _, row := range p.effects() {
+		effect := p.def.Effect(row.Name)
+		open := row.Status == EffectWaiting || row.Status == EffectRunning || row.Status == EffectRetrying
+		if row.Kind != kindStart || row.Wait != p.inst.Wait || !open || effect == nil || effect.Start == nil || effect.Start.Detach {
+			continue
+		}
+		need := &FrozenStart{}
+		if err := waitFor(need, effect.Start.WaitFor); err != nil {
+			continue // what the definition cannot say needs no explanation
+		}
+		all = append(all, ExplainedChildren{Effect: row.EffectID, Name: row.Name, Need: need.Need, Status: row.Status})
+	}
+	return all
 }
 
 func (p *planner) waitsFor() []WaitsFor {

@@ -244,6 +244,26 @@ func (m *model) frozen(effect *definitions.Effect, a *act) bool {
 		note(effect.Email.Subject.In("", env))
 		note(effect.Email.Body.In("", env))
 	}
+	if start := effect.Start; start != nil {
+		entries := []any{nil}
+		if start.ForEach != nil {
+			list, err := start.ForEach.Eval(env)
+			note(list, err)
+			entries, _ = list.([]any)
+		}
+		for _, entry := range entries {
+			env.Locals = map[string]any{start.As: entry}
+			for _, set := range start.Data {
+				note(set.Value.Eval(env))
+			}
+		}
+	}
+	if raise := effect.Raise; raise != nil {
+		note(raise.Key.String(env, definitions.EscapeNone))
+		if raise.Input != nil {
+			note(raise.Input.Eval(env))
+		}
+	}
 	return !slices.ContainsFunc(errs, func(err error) bool { return err != nil })
 }
 
@@ -328,6 +348,9 @@ func (m *model) outcome(name string, wait int, ok bool, result any) {
 func (m *model) follow(o *definitions.Outcome, name string, wait int, result any) fault.Code {
 	env := m.env(&act{person: "effect:" + name, event: name})
 	env.Result = result
+	if m.def.Effect(name).Start != nil {
+		result = nil // a list of children is no input
+	}
 	after, code := m.written(nil, o.Set, nil, env, nil)
 	if code != "" {
 		return code

@@ -277,6 +277,9 @@ func (p *planner) ownerLines() []string {
 	}
 	var lines []string
 	for i := range p.rows {
+		if p.rows[i].Kind == AssigneeCallback {
+			continue
+		}
 		for _, l := range p.rows[i].Lines {
 			if !slices.Contains(lines, l) {
 				lines = append(lines, l)

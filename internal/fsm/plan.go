@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"vobo/internal/definitions"
@@ -86,17 +87,16 @@ const (
 )
 
 // NeedsEffects tells which effects' rows the store must load for this event: none,
-// the one of a result or retry, or all of the instance (cancel; compensation under
-// way; events that may compensate).
+// the one of a result or retry, or all of the instance (cancel; a compensation was
+// asked for; events that may compensate; a task mail that may be the last to fail).
 func NeedsEffects(snap *Snapshot, ev *Event) EffectNeed {
-	pending := snap.Instance.Compensation != nil && !snap.Instance.Compensation.Done
 	switch ev.Kind {
 	case KindStart:
 		return NeedNone
 	case KindCancel:
 		return NeedAll
 	case KindEffectResult, KindRetryEffect:
-		if pending || mayCompensate(snap, "") {
+		if snap.Instance.Compensation != nil || mayCompensate(snap, "") || needsMails(snap, ev.Result) {
 			return NeedAll
 		}
 		return NeedOne
@@ -110,6 +110,16 @@ func NeedsEffects(snap *Snapshot, ev *Event) EffectNeed {
 		}
 	}
 	return NeedNone
+}
+
+// needsMails tells whether a dead effect may be a mail about the present task whose
+// failing depends on those of the others.
+func needsMails(snap *Snapshot, r *ResultEvent) bool {
+	state := snap.Definition.State(snap.Instance.State)
+	if r == nil || r.Status != EffectDead || state == nil {
+		return false
+	}
+	return slices.ContainsFunc(state.Tasks, func(t *definitions.Task) bool { return t.OnUndeliverable != "" })
 }
 
 // mayCompensate tells whether the event ("" : any) may compensate in the present wait.

@@ -209,9 +209,23 @@ func (p *planner) calm(match func(Attention) bool) bool {
 	return changed
 }
 
+// endsMatters tells whether the event is beyond the limit of transitions: a cancel, what
+// raises attention, and what an instance that is over or compensates still hears of its
+// effects. Those are bounded by what was done before.
+func (p *planner) endsMatters() bool {
+	switch p.ev.Kind {
+	case KindCancel, KindQuarantine:
+		return true
+	case KindEffectResult, KindRetryEffect:
+		before := &p.snap.Instance
+		return before.Compensation != nil || before.Status == Cancelled || before.Status == Finished
+	}
+	return false
+}
+
 // record writes the history row and seals the chain; it comes last.
 func (p *planner) record(t Transition) error {
-	if p.seq > p.def.Limits.Transitions && p.def.Limits.Transitions > 0 && p.ev.Kind != KindCancel && p.ev.Kind != KindQuarantine {
+	if p.seq > p.def.Limits.Transitions && p.def.Limits.Transitions > 0 && !p.endsMatters() {
 		return fault.New(fault.LimitExceeded, "This instance has had %d transitions, the most that its definition allows.", p.def.Limits.Transitions)
 	}
 	t.Seq, t.EventID, t.At, t.DefinitionVersion = p.seq, p.ev.ID, p.now, p.def.Version
@@ -229,6 +243,7 @@ func (p *planner) record(t Transition) error {
 	t.Changes = p.changes
 	t.Salt, t.PreviousHash = p.secret(), p.snap.Instance.HeadHash
 	t.Hash = HashTransition(&t)
+	p.correlations()
 	p.inst.Revision, p.inst.LastEventAt, p.inst.HeadHash = p.seq, p.now, t.Hash
 	p.step.Transition = t
 	return nil

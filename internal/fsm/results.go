@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"fmt"
-	"slices"
 
 	"vobo/internal/definitions"
 	"vobo/internal/fault"
@@ -33,30 +32,23 @@ func (p *planner) result() error {
 	if r.Resolved && row.Status != EffectUnknown && row.Status != EffectDead {
 		return fault.New(fault.Conflict, "The effect is %s: there is nothing to resolve.", row.Status)
 	}
-	if r.Resolved && r.Status == EffectDead && row.Status == EffectDead && !p.asksFor(row) {
+	if r.Resolved && r.Status == EffectDead && row.Status == EffectDead && row.GivenUp {
 		return fault.New(fault.Conflict, "The effect has been given up already.")
 	}
 	p.step.Result = r
 	p.effectActor(row)
 	effect := p.def.Effect(row.Name)
 	noted := p.noteOutcome(row, r)
-	if p.advanceCompensation(row, r) {
-		noted = true
-		if err := p.nextUndo(); err != nil {
-			return err
-		}
+	advanced, err := p.advanceCompensation()
+	if err != nil {
+		return err
 	}
-	outcome := outcomeOf(effect, row, r)
+	noted = noted || advanced
+	outcome := p.outcomeOf(effect, row, r)
 	if outcome == nil || row.Undoes != (EffectID{}) && len(outcome.Set) == 0 {
 		return p.finishResult(row, noted)
 	}
 	return p.followUp(row, outcome, noted)
-}
-
-// asksFor tells whether the effect's end still wants a person.
-func (p *planner) asksFor(row *EffectRow) bool {
-	ref := row.ref()
-	return slices.ContainsFunc(p.inst.Attention, func(a Attention) bool { return a.Reason == "dead-effect" && a.Ref == ref })
 }
 
 // effectActor makes the event the effect's, unless a person resolves it.
@@ -79,7 +71,7 @@ func (p *planner) seeResult(r *ResultEvent) {
 func (p *planner) noteOutcome(row *EffectRow, r *ResultEvent) bool {
 	ref := row.ref()
 	about := func(a Attention) bool {
-		return a.Ref == ref && (a.Reason == "dead-effect" || a.Reason == "unknown-effect")
+		return a.Ref == ref && (a.Reason == "dead-effect" || a.Reason == "unknown-effect" || a.Reason == "manual-compensation")
 	}
 	switch {
 	case r.Status == EffectSucceeded || r.Resolved:
@@ -94,17 +86,40 @@ func (p *planner) noteOutcome(row *EffectRow, r *ResultEvent) bool {
 	return false
 }
 
-// outcomeOf gives what the definition says about this outcome, or nil.
-func outcomeOf(effect *definitions.Effect, row *EffectRow, r *ResultEvent) *definitions.Outcome {
+// consequence is what an outcome leads to. At most one of fire and escalate is set.
+type consequence struct {
+	definitions.Outcome
+	escalate bool
+}
+
+// outcomeOf gives what the definition says about this outcome, or nil: on_success,
+// on_failure, and for a mail that cannot be delivered on_undeliverable; an event of
+// on_failure goes before that.
+func (p *planner) outcomeOf(effect *definitions.Effect, row *EffectRow, r *ResultEvent) *consequence {
+	var said *definitions.Outcome
 	switch {
-	case effect == nil:
-		return nil
-	case r.Status == EffectSucceeded:
-		return effect.OnSuccess
 	case r.Status == EffectDead && row.Status != EffectDead:
-		return effect.OnFailure
+		if effect != nil {
+			said = effect.OnFailure
+		}
+	case r.Status == EffectSucceeded && effect != nil && effect.OnSuccess != nil:
+		return &consequence{Outcome: *effect.OnSuccess}
+	default:
+		return nil
 	}
-	return nil
+	c := &consequence{}
+	if said != nil {
+		c.Outcome = *said
+	}
+	if wish := p.undeliverable(effect, row); wish == escalateWish {
+		c.escalate = c.Fire == ""
+	} else if c.Fire == "" {
+		c.Fire = wish
+	}
+	if c.Fire == "" && len(c.Set) == 0 && !c.escalate {
+		return nil
+	}
+	return c
 }
 
 // finishResult ends with a history row where something changed but the effect.
@@ -117,7 +132,7 @@ func (p *planner) finishResult(row *EffectRow, noted bool) error {
 		kind = TCompensation
 	}
 	return p.record(Transition{
-		Kind: kind, Event: row.Name, From: p.inst.State, Wait: p.inst.Wait, Input: p.ev.Result.Result,
+		Kind: kind, Event: row.Name, From: p.inst.State, Wait: p.inst.Wait, Input: inputOf(row, p.ev.Result),
 		Reason: reasonOf(p.ev, string(p.ev.Result.Status)+" "+p.ev.Result.Detail),
 	})
 }
@@ -132,17 +147,17 @@ func reasonOf(ev *Event, otherwise string) string {
 // followUp applies `set`, then fires where the wait that queued the effect is still
 // the present one. What schema, `set` or the event refuses leaves the effect as it
 // is and raises attention: the call is never repeated for that.
-func (p *planner) followUp(row *EffectRow, outcome *definitions.Outcome, noted bool) error {
+func (p *planner) followUp(row *EffectRow, c *consequence, noted bool) error {
 	lives := p.inst.Status == Running || p.inst.Status == Suspended
-	event := p.fired(row, outcome)
-	if !lives || event == nil && len(outcome.Set) == 0 {
+	event := p.fired(row, c)
+	escalation := p.nextEscalation(row, c)
+	if !lives || event == nil && escalation == nil && len(c.Set) == 0 {
 		return p.finishResult(row, noted)
 	}
 	trial := p.fork()
-	err := trial.applyOutcome(row, outcome, event)
+	err := trial.applyOutcome(row, c, event, escalation)
 	if err == nil {
-		*p = *trial
-		p.inst = &p.step.Instance
+		p.adoptFork(trial)
 		return nil
 	}
 	if fault.CodeOf(err) == fault.Internal {
@@ -152,31 +167,49 @@ func (p *planner) followUp(row *EffectRow, outcome *definitions.Outcome, noted b
 	return p.finishResult(row, true)
 }
 
-// fired is the event that the outcome raises now, or nil: of a compensating or a
-// late effect none.
-func (p *planner) fired(row *EffectRow, outcome *definitions.Outcome) *definitions.Event {
-	if outcome.Fire == "" || row.Undoes != (EffectID{}) || row.Wait != p.inst.Wait || p.inst.Status != Running {
-		return nil
-	}
-	return p.state.Event(outcome.Fire)
+// current tells whether an outcome still belongs to the present wait: that of a
+// compensating or a late effect does not.
+func (p *planner) current(row *EffectRow) bool {
+	return row.Undoes == (EffectID{}) && row.Wait == p.inst.Wait && p.inst.Status == Running
 }
 
-func (p *planner) applyOutcome(row *EffectRow, outcome *definitions.Outcome, event *definitions.Event) error {
-	if event != nil {
+// fired is the event that the outcome raises now, or nil.
+func (p *planner) fired(row *EffectRow, c *consequence) *definitions.Event {
+	if c.Fire == "" || !p.current(row) {
+		return nil
+	}
+	return p.state.Event(c.Fire)
+}
+
+func (p *planner) applyOutcome(row *EffectRow, c *consequence, event *definitions.Event, escalation *DeadlineRow) error {
+	input := inputOf(row, p.ev.Result)
+	switch {
+	case event != nil:
 		ev := *p.ev
-		ev.Name, ev.Input = event.Name, ev.Result.Result
+		ev.Name, ev.Input = event.Name, input
 		p.ev = &ev
-		if err := p.apply(&move{set: outcome.Set}); err != nil {
+		if err := p.apply(&move{set: c.Set}); err != nil {
 			return err
 		}
 		return p.raiseSystem(event, nil)
+	case escalation != nil:
+		return p.escalateNow(row, c, escalation)
 	}
-	m := &move{kind: TEffect, event: row.Name, set: outcome.Set, by: closeDone}
-	t := Transition{Event: row.Name, Input: p.ev.Result.Result}
+	m := &move{kind: TEffect, event: row.Name, set: c.Set, by: closeDone}
+	t := Transition{Event: row.Name, Input: input}
 	if row.Wait != p.inst.Wait {
 		t.Reason = "late: the wait that asked for it is over"
 	}
 	return p.carryOut(m, &t)
+}
+
+// inputOf is what the history keeps of an answer. The list of a start effect's children
+// is not repeated there: it stands with the effect.
+func inputOf(row *EffectRow, r *ResultEvent) any {
+	if row.Kind == kindStart {
+		return nil
+	}
+	return r.Result
 }
 
 // fork copies the planner, so that a refused outcome leaves no trace.
@@ -188,6 +221,12 @@ func (p *planner) fork() *planner {
 	return &c
 }
 
+// adoptFork takes over what a fork has planned.
+func (p *planner) adoptFork(c *planner) {
+	*p = *c
+	p.inst = &p.step.Instance
+}
+
 // retryEffect lets an operator try a dead or unknown effect again.
 func (p *planner) retryEffect() error {
 	if p.ev.Effect == nil {
@@ -197,6 +236,9 @@ func (p *planner) retryEffect() error {
 	if row == nil {
 		return fault.New(fault.NotFound, "There is no such effect.")
 	}
+	if row.Kind == kindManual {
+		return fault.New(fault.Conflict, "This is work of a person: do it and say that it happened, or give it up.")
+	}
 	if row.Status != EffectDead && row.Status != EffectUnknown {
 		return fault.New(fault.Conflict, "The effect is %s: only a dead or unknown one can be tried again.", row.Status)
 	}
@@ -205,12 +247,8 @@ func (p *planner) retryEffect() error {
 		return a.Ref == ref && (a.Reason == "dead-effect" || a.Reason == "unknown-effect")
 	})
 	p.step.EffectChanges = append(p.step.EffectChanges, EffectChange{EffectID: row.EffectID, Status: EffectWaiting, Retry: true})
-	if c := p.ownCompensation(); c != nil {
-		for i := range c.Items {
-			if c.Items[i].Queued == row.EffectID {
-				c.Items[i].Status = "running"
-			}
-		}
+	if _, err := p.advanceCompensation(); err != nil {
+		return err
 	}
 	return p.record(Transition{Kind: TOperator, Event: row.Name, From: p.inst.State, Wait: p.inst.Wait, Reason: reasonOf(p.ev, "try again: "+row.Name)})
 }

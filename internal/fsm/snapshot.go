@@ -42,12 +42,22 @@ type Instance struct {
 	HeadHash     string // hash of the last transition
 	Attention    []Attention
 	Compensation *Compensation // nil: never asked for
+	Parent       *ParentRef    // nil: nobody's child
 	Data         map[string]any
+}
+
+// ParentRef says whose child an instance is: the start effect that made it, and its
+// place in that effect's list.
+type ParentRef struct {
+	Instance string
+	Effect   EffectID
+	Index    int // from 0
+	Depth    int // 1: its parent has no parent
 }
 
 // Attention is a reason why an operator should look.
 type Attention struct {
-	Reason string    `json:"reason"`        // dead-effect | unknown-effect | no-owner | failed-end | quarantine | manual-compensation | result-refused | deadline-failed | quorum-unreachable …
+	Reason string    `json:"reason"`        // dead-effect | unknown-effect | no-owner | failed-end | quarantine | manual-compensation | result-refused | tidying-failed | deadline-failed | quorum-unreachable …
 	Ref    string    `json:"ref,omitempty"` // effect id, event name …: (Reason, Ref) is unique
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since"`
@@ -57,7 +67,7 @@ type Attention struct {
 type Compensation struct {
 	Seq       int                `json:"seq"` // the transition that asked for it
 	Items     []CompensationItem `json:"items"`
-	NotUndone []string           `json:"not_undone"` // names of what is not reversible, in the order done
+	NotUndone []string           `json:"not_undone"` // names of what is not reversible or was given up, in the order done
 	Done      bool               `json:"done"`
 }
 
@@ -65,8 +75,11 @@ type Compensation struct {
 type CompensationItem struct {
 	Effect EffectID `json:"effect"` // the succeeded one
 	Name   string   `json:"name"`
-	Undo   string   `json:"undo"`            // name of the effect that undoes it
-	Status string   `json:"status"`          // waiting | blocked | running | succeeded | failed (blocked: the effect to undo is still running or unknown)
+	Undo   string   `json:"undo"` // name of the effect that undoes it; "manual": a person does
+	// Status: waiting | blocked (what to undo, or what may have undone it, is not known
+	// yet) | running | unknown | succeeded | failed (a person tries again or gives up) |
+	// skipped (given up).
+	Status string   `json:"status"`
 	Queued EffectID `json:"queued,omitzero"` // the compensating effect, once queued
 }
 
@@ -106,7 +119,7 @@ type Assignee struct {
 	Task     int // index into the state's tasks
 	Kind     AssigneeKind
 	Ref      string   // "user:ana@example.com", "system:bench", "email:x@y.z"
-	Lines    []string // the owner lines that named them: "group:risk", "user:…", "escalation group:managers"
+	Lines    []string // the owner lines that named them: "group:risk", "user:…", "escalation group:managers"; callback: "verify NAME" where the caller must also sign
 	Events   []string // events the link offers (callback: those it takes), in definition order
 	Nonce    []byte   // 16 bytes; nil with LinkNone
 	Kid      string   // set by approval before the write
@@ -183,6 +196,8 @@ type EffectRow struct {
 	Input    any      // input of the event that queued it, for undone.input
 	Undoes   EffectID // compensation: the one it undoes
 	Attempts int
+	Link     EffectID // as in QueuedEffect
+	GivenUp  bool     // dead, and a person said that it stays so
 }
 
 // Past is an earlier history row, loaded where Definition.NeedsPast or votes stand.
@@ -300,6 +315,7 @@ type StartEvent struct {
 	Requester string
 	StartedBy string
 	Labels    map[string]string
+	Parent    *ParentRef // of a child
 }
 
 // DeadlineRef names a deadline occurrence.
@@ -316,6 +332,7 @@ type ResultEvent struct {
 	Outcome  string       // outcome class, for the attempt row
 	Detail   string
 	HTTP     int
+	Answer   string // the beginning of what the other side said, for the attempt row
 	Result   any
 	NextAt   *time.Time // retrying
 	Resolved bool       // by a person: succeeded or failed
@@ -406,7 +423,7 @@ type TaskChange struct {
 type QueuedEffect struct {
 	EffectID
 	Name       string
-	Kind       string // email | webhook | task-mail | notice-mail
+	Kind       string // email | webhook | start | event | stop | manual | task-mail | notice-mail
 	Wait       int    // the wait that queued it (entered one for `enter` and task mails)
 	Droppable  bool   // leaving the wait cancels it while unsent: task mails, reminders, callback effects
 	Idempotent bool
@@ -417,7 +434,14 @@ type QueuedEffect struct {
 	First, Max time.Duration
 	Input      any // for undone.input
 	Undoes     EffectID
-	Link       EffectID // (seq, n) of the assignee or callback row whose token the request carries; zero: none
+	Status     EffectStatus // as it begins; "" : waiting. Unknown: work of a person, which nothing dispatches
+	Link       EffectID     // (seq, n) of the assignee or callback row whose token the request carries; zero: none
+}
+
+// Correlation is one event that the open wait is found by.
+type Correlation struct {
+	Event string
+	Hash  []byte // CorrelationHash
 }
 
 // EffectChange changes one effect row.
@@ -449,5 +473,12 @@ type Step struct {
 	DropWait        int          // >0: cancel unsent Droppable effects of this wait
 	ReleaseKey      bool         // the business key is free again
 	Result          *ResultEvent // the attempt to finish, fenced, in the same transaction
-	Successor       EffectID     // the caller's newest own link among Assignees (after a stay, or of the wait entered); zero: none
+	// Correlations replace all of the instance's where SetCorrelations says so: what the
+	// open wait is found by. Awaits are the hashes under which a call may have come
+	// before the wait: who commits the step looks for them after the commit.
+	SetCorrelations bool
+	Correlations    []Correlation
+	Awaits          [][]byte
+
+	Successor EffectID // the caller's newest own link among Assignees (after a stay, or of the wait entered); zero: none
 }

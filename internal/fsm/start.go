@@ -26,7 +26,7 @@ func (p *planner) start() error {
 	}
 	*p.inst = Instance{
 		ID: id, Definition: p.def.Name, Version: p.def.Version, Hash: p.def.Hash, Status: Running,
-		Requester: requester, StartedBy: by, Labels: s.Labels, StartedAt: p.now, EnteredAt: p.now,
+		Requester: requester, StartedBy: by, Labels: s.Labels, StartedAt: p.now, EnteredAt: p.now, Parent: s.Parent,
 	}
 	p.rows, p.deadlines = nil, nil
 	if err := p.mayStart(); err != nil {
@@ -53,8 +53,15 @@ func (p *planner) start() error {
 	return p.record(t)
 }
 
-// mayStart checks `requesters` for who calls and for whom it is.
+// mayStart checks `requesters` for who calls and for whom it is. A child is started by
+// its parent's definition, whoever may start others.
 func (p *planner) mayStart() error {
+	if parent := p.inst.Parent; parent != nil {
+		if parent.Depth > maxDepth {
+			return fault.New(fault.LimitExceeded, "Children may start children %d deep, and this would be the next.", maxDepth)
+		}
+		return nil
+	}
 	callers := []caller{{Actor: p.ev.Actor}}
 	if id := p.inst.Requester; id != p.ev.Actor.ID && !strings.HasPrefix(id, "system:") {
 		person := p.snap.Directory.Person(id)

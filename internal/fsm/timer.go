@@ -37,7 +37,7 @@ func (p *planner) deadline() error {
 	case definitions.ActionFire:
 		return p.fire(&due, rule)
 	case definitions.ActionEscalate:
-		return p.escalate(&due, rule)
+		return p.escalate(&due, rule, p.describe(&due))
 	case definitions.ActionTell:
 		return p.tell(&due, rule)
 	}
@@ -217,8 +217,9 @@ func (p *planner) remindAll(k, n int) error {
 	return nil
 }
 
-// escalate adds owners and tells both them and those who were asked before.
-func (p *planner) escalate(row *DeadlineRow, rule *definitions.Deadline) error {
+// escalate adds owners and tells both them and those who were asked before. reason is
+// for the history.
+func (p *planner) escalate(row *DeadlineRow, rule *definitions.Deadline, reason string) error {
 	if err := p.advance(row, rule); err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (p *planner) escalate(row *DeadlineRow, rule *definitions.Deadline) error {
 	if err := p.queue(rule.Effects); err != nil {
 		return err
 	}
-	return p.record(Transition{Kind: TEscalation, From: p.inst.State, Wait: p.inst.Wait, Reason: p.describe(row)})
+	return p.record(Transition{Kind: TEscalation, From: p.inst.State, Wait: p.inst.Wait, Reason: reason})
 }
 
 // openLate opens the wait's task when an escalation brings the first people who can

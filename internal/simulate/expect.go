@@ -65,7 +65,7 @@ func (r *runner) expectSince(x *expect, check func(string, any, any)) {
 	if x.Effects != nil {
 		var names []string
 		for _, e := range r.Effects[r.since.effects:] {
-			if r.Definition.Effect(e.Name) != nil && !slices.Contains(names, e.Name) {
+			if r.named(&e) && !slices.Contains(names, e.Name) {
 				names = append(names, e.Name)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sosodev/duration"
 
-	"vobo/internal/definitions"
 	"vobo/internal/fsm"
 )
 
@@ -123,7 +122,7 @@ func (r *runner) became(t *fsm.Transition) string {
 		parts = append(parts, t.Reason)
 	}
 	for _, e := range r.Effects {
-		if e.Seq == t.Seq && r.Definition.Effect(e.Name) != nil {
+		if e.Seq == t.Seq && r.named(&e) {
 			parts = append(parts, "effect "+e.Name)
 		}
 	}
@@ -194,23 +193,44 @@ func (r *runner) clock(s *step) error {
 	return nil
 }
 
-// deliver sends every waiting mail: all of them arrive.
+// named tells whether a scenario speaks of the effect: one of the definition, or work
+// that a person does by hand. The rest is the engine's own.
+func (w *World) named(e *Effect) bool {
+	return w.Definition.Effect(e.Name) != nil || e.Frozen.Manual != nil
+}
+
+// deliver sends every waiting mail: all arrive but those that cannot be sent. Children
+// that are stopped stop. What happens elsewhere (webhooks, children, events of other
+// instances) waits for the outcome that the scenario gives.
 func (r *runner) deliver() {
 	for i := range r.Effects {
 		e := &r.Effects[i]
-		if e.Status != fsm.EffectWaiting || e.Kind == string(definitions.EffectWebhook) {
+		if e.Status != fsm.EffectWaiting {
 			continue
 		}
-		r.mails++
-		if r.Definition.Effect(e.Name) == nil {
+		switch f := &e.Frozen; {
+		case f.Stop != nil:
 			e.Status = fsm.EffectSucceeded
-			continue
+		case f.Email != nil && f.Email.Problem != "":
+			r.mailed(e, fsm.EffectDead, f.Email.Problem)
+		case f.Email != nil || f.TaskMail != nil:
+			r.mails++
+			r.mailed(e, fsm.EffectSucceeded, "")
 		}
-		ev := &fsm.Event{Kind: fsm.KindEffectResult, Result: &fsm.ResultEvent{Effect: e.EffectID, Status: fsm.EffectSucceeded}}
-		name := e.Name
-		if step := r.Fire(ev, nil, r.now); step.Transition.Seq > 0 {
-			r.print("mail %s: %s", name, r.became(&step.Transition))
-		}
+	}
+}
+
+// mailed records what became of a mail. One of the engine's own that arrived means
+// nothing to the instance.
+func (r *runner) mailed(e *Effect, status fsm.EffectStatus, detail string) {
+	if status == fsm.EffectSucceeded && r.Definition.Effect(e.Name) == nil {
+		e.Status = status
+		return
+	}
+	ev := &fsm.Event{Kind: fsm.KindEffectResult, Result: &fsm.ResultEvent{Effect: e.EffectID, Status: status, Detail: detail}}
+	name := e.Name
+	if step := r.Fire(ev, nil, r.now); step.Transition.Seq > 0 {
+		r.print("mail %s: %s", name, r.became(&step.Transition))
 	}
 }
 
@@ -231,15 +251,19 @@ func (r *runner) event(s *step) error {
 	return r.answer(s.Event+" by "+s.By, s.Refused, r.Fire(ev, nil, r.now))
 }
 
+// effect gives the outcome of an effect that waits; of one that is unknown, dead or done
+// by hand it is what a person found out.
 func (r *runner) effect(s *step) error {
-	at := slices.IndexFunc(r.Effects, func(e Effect) bool { return e.Name == s.Effect && e.Status == fsm.EffectWaiting })
-	if at < 0 {
+	e, resolved := r.open(s.Effect)
+	if e == nil {
 		return fmt.Errorf("no effect %s is waiting", s.Effect)
 	}
-	result := &fsm.ResultEvent{Effect: r.Effects[at].EffectID, Status: fsm.EffectSucceeded}
+	result := &fsm.ResultEvent{Effect: e.EffectID, Status: fsm.EffectSucceeded, Resolved: resolved}
 	switch {
 	case s.Fails != "":
 		result.Status, result.Detail = fsm.EffectDead, s.Fails
+	case s.Unknown != "" && resolved:
+		return fmt.Errorf("the effect %s is %s already: say succeeds or fails", s.Effect, e.Status)
 	case s.Unknown != "":
 		result.Status, result.Detail = fsm.EffectUnknown, s.Unknown
 	default:
@@ -249,8 +273,30 @@ func (r *runner) effect(s *step) error {
 		}
 		result.Result = answer
 	}
-	step := r.Fire(&fsm.Event{Kind: fsm.KindEffectResult, Result: result}, nil, r.now)
-	return r.answer("effect "+s.Effect+" "+string(result.Status), s.Refused, step)
+	ev := &fsm.Event{Kind: fsm.KindEffectResult, Result: result}
+	if resolved {
+		ev.Actor, ev.Reason = r.operator(s.By), s.Fails
+	}
+	return r.answer("effect "+s.Effect+" "+string(result.Status), s.Refused, r.Fire(ev, nil, r.now))
+}
+
+// open finds the effect of a step: one that waits, else one that a person resolves.
+func (r *runner) open(name string) (e *Effect, resolved bool) {
+	for _, status := range []fsm.EffectStatus{fsm.EffectWaiting, fsm.EffectUnknown, fsm.EffectDead} {
+		at := slices.IndexFunc(r.Effects, func(e Effect) bool { return e.Name == name && e.Status == status })
+		if at >= 0 {
+			return &r.Effects[at], status != fsm.EffectWaiting
+		}
+	}
+	return nil, false
+}
+
+// operator is who resolves an effect: the person named, else somebody of that role.
+func (r *runner) operator(id string) fsm.Actor {
+	if id != "" {
+		return r.Person(id)
+	}
+	return fsm.Actor{Kind: fsm.ActorPerson, ID: "operator", Roles: []string{"operator"}}
 }
 
 // moment reads RFC 3339, or a local time or date in the zone.

@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -35,9 +36,10 @@ type World struct {
 // Effect is a queued effect and what became of it.
 type Effect struct {
 	fsm.QueuedEffect
-	Status fsm.EffectStatus
-	Result any
-	Frozen fsm.Frozen
+	Status  fsm.EffectStatus
+	Result  any
+	GivenUp bool
+	Frozen  fsm.Frozen
 }
 
 // Plan plans an event at now without writing anything.
@@ -95,7 +97,7 @@ func (w *World) Snapshot(ev *fsm.Event, token *fsm.EffectID) *fsm.Snapshot {
 		if need == fsm.NeedAll || need == fsm.NeedOne && names(ev, e.EffectID) {
 			s.Effects = append(s.Effects, fsm.EffectRow{
 				EffectID: e.EffectID, Name: e.Name, Kind: e.Kind, Wait: e.Wait,
-				Status: e.Status, Result: e.Result, Input: e.Input, Undoes: e.Undoes,
+				Status: e.Status, Result: e.Result, Input: e.Input, Undoes: e.Undoes, Link: e.Link, GivenUp: e.GivenUp,
 			})
 		}
 	}
@@ -181,15 +183,16 @@ func (w *World) applyEffects(step *fsm.Step) {
 		}
 		for _, c := range step.EffectChanges {
 			if c.EffectID == e.EffectID {
-				e.Status = c.Status
+				e.Status, e.GivenUp = c.Status, false
 			}
 		}
 		if r := step.Result; r != nil && r.Effect == e.EffectID {
 			e.Status, e.Result = r.Status, r.Result
+			e.GivenUp = r.Resolved && r.Status == fsm.EffectDead
 		}
 	}
 	for _, q := range step.Effects {
-		e := Effect{QueuedEffect: q, Status: fsm.EffectWaiting}
+		e := Effect{QueuedEffect: q, Status: cmp.Or(q.Status, fsm.EffectWaiting)}
 		if err := json.Unmarshal(q.Request, &e.Frozen); err != nil {
 			panic("a frozen request that is not JSON: " + err.Error())
 		}
