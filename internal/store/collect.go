@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 // writes are the rows of a batch, by statement.
 type writes struct {
 	arrays bool
+	sinks  []string // of the event feed
 	sets   map[*multirow]*rowset
 }
 
@@ -85,7 +87,7 @@ func (w *writes) step(e *entry) error {
 			return err
 		}
 	}
-	return nil
+	return w.across(e)
 }
 
 func (w *writes) instance(e *entry) error {
@@ -107,7 +109,7 @@ func (w *writes) instance(e *entry) error {
 		w.of(insertInstances).id(e.id).text(v.Definition).num(v.Version).text(v.Hash).text(v.State).num(v.Wait).
 			num(v.Revision).text(string(v.Status)).text(v.Key).text(v.Requester).text(v.StartedBy).text(encodeTexts(v.Labels)).
 			when(v.StartedAt).when(v.EnteredAt).when(v.LastEventAt).maybe(v.FinishedAt).
-			text(v.HeadHash).flag(attention != "").text(attention).text(compensation)
+			text(v.HeadHash).flag(attention != "").text(attention).text(compensation).text(encodeParent(v.Parent))
 		w.of(insertData).id(e.id).text(encodeData(v.Data)).text(searchOf(e.definition(), v))
 		for name, value := range v.Labels {
 			w.of(insertLabels).id(e.id).text(name).text(value)
@@ -295,7 +297,7 @@ func (w *writes) result(id ident, r *fsm.ResultEvent, now time.Time) {
 	w.of(finishEffects).id(id).num(r.Effect.Seq).num(r.Effect.N).long(r.Fence).flag(r.Resolved).text(string(r.Status)).
 		text(encodeTree(r.Result)).maybe(next).maybe(done)
 	if !r.Resolved {
-		w.of(finishAttempts).id(id).num(r.Effect.Seq).num(r.Effect.N).long(r.Fence).when(now).text(r.Outcome).text(r.Detail).num(r.HTTP)
+		w.of(finishAttempts).id(id).num(r.Effect.Seq).num(r.Effect.N).long(r.Fence).when(now).text(r.Outcome).text(storable(r.Detail)).num(r.HTTP).text(storable(r.Answer))
 	}
 }
 
@@ -304,17 +306,23 @@ func (w *writes) effect(id ident, v *fsm.QueuedEffect, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	status := cmp.Or(v.Status, fsm.EffectWaiting)
+	next, done := outlook(status, nil, now)
 	w.of(insertEffects).id(id).num(v.Seq).num(v.N).text(v.Name).text(v.Kind).num(v.Wait).flag(v.Droppable).
 		flag(v.Idempotent).flag(v.Reversible).num(v.Priority).text(host).text(string(v.Request)).num(v.Attempts).
 		long(v.First.Milliseconds()).long(v.Max.Milliseconds()).text(encodeTree(v.Input)).num(v.Undoes.Seq).num(v.Undoes.N).
-		num(v.Link.Seq).num(v.Link.N).text(string(fsm.EffectWaiting)).text("").num(0).long(0).flag(false).maybe(nil).
-		when(now).when(now).maybe(nil)
+		num(v.Link.Seq).num(v.Link.N).text(string(status)).text("").num(0).long(0).flag(false).maybe(nil).
+		maybe(next).when(now).maybe(done)
 	return nil
 }
 
-// hostOf is the host that a webhook goes to, for the bulkhead; "" for mails, which share
-// one server.
+// hostOf is what an effect is sent to, for the bulkhead: a webhook's host, or MailHost; ""
+// for what stays in the house.
 func hostOf(v *fsm.QueuedEffect) (string, error) {
+	switch v.Kind {
+	case "email", "task-mail", "notice-mail":
+		return MailHost, nil
+	}
 	if v.Kind != string(definitions.EffectWebhook) || len(v.Request) == 0 {
 		return "", nil
 	}

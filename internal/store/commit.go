@@ -32,6 +32,23 @@ const (
 	PointFinishWritten  = "outbox.finish-written"
 	PointFinishCommit   = "outbox.finish-committed"
 	PointRelease        = "outbox.release"
+
+	// Written, not committed, like PointWritten; asked only where there is such a row.
+	PointChildStarted = "commit.child-started"
+	PointChildEnded   = "commit.child-ended"
+	PointCallTaken    = "commit.call-taken"
+
+	// Outside batches: written, not committed; and committed, not answered.
+	PointCallKept         = "calls.kept"
+	PointCallKeptCommit   = "calls.kept-committed"
+	PointCallHashes       = "calls.hashes"
+	PointFeedClaim        = "feed.claim"
+	PointFeedFinish       = "feed.finish"
+	PointFeedFinishCommit = "feed.finish-committed"
+	PointPark             = "children.park"
+	PointParkCommit       = "children.park-committed"
+	PointRefuseChild      = "children.refuse"
+	PointRefuseCommit     = "children.refuse-committed"
 )
 
 // FaultPoints are all of them, in the order in which they are passed.
@@ -39,6 +56,22 @@ var FaultPoints = []string{
 	PointBegin, PointLocked, PointRead, PointPlanned, PointWritten, PointCommitted,
 	PointClaim, PointClaimCommitted, PointStart, PointStartCommitted,
 	PointFinish, PointFinishWritten, PointFinishCommit, PointRelease,
+	PointChildStarted, PointChildEnded, PointCallTaken, PointCallKept, PointCallKeptCommit, PointCallHashes,
+	PointFeedClaim, PointFeedFinish, PointFeedFinishCommit, PointPark, PointParkCommit, PointRefuseChild, PointRefuseCommit,
+}
+
+// written asks the points that a batch passes between its writes and its commit.
+func (b *batch) written(w *writes) error {
+	err := b.s.failpoint(PointWritten)
+	for _, at := range []struct {
+		of    *multirow
+		point string
+	}{{insertChildren, PointChildStarted}, {endChildren, PointChildEnded}, {takeCalls, PointCallTaken}} {
+		if set := w.sets[at.of]; err == nil && set != nil && set.rows > 0 {
+			err = b.s.failpoint(at.point)
+		}
+	}
+	return err
 }
 
 // Commit runs one batch in one transaction: claims, lock, read and clock, plan,
@@ -296,6 +329,7 @@ func (b *batch) collect(planned []*entry) (w *writes, release func()) {
 	w, ok := spare.Get().(*writes)
 	if !ok {
 		w = newWrites(b.s.impl.dialect == dialectPostgres)
+		w.sinks = b.s.impl.cfg.Sinks
 	}
 	for {
 		w.reset()

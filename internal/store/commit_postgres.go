@@ -416,7 +416,7 @@ func (b *batch) writePostgres(ctx context.Context, conn *pgxpool.Conn, w *writes
 		q.Queue(set.of.postgres, set.args()...)
 	}
 	if b.s.impl.split { // a test wants to fail between the two
-		if err := errors.Join(conn.SendBatch(ctx, q).Close(), b.s.failpoint(PointWritten)); err != nil {
+		if err := errors.Join(conn.SendBatch(ctx, q).Close(), b.written(w)); err != nil {
 			return err
 		}
 		q = &pgx.Batch{}

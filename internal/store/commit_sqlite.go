@@ -43,7 +43,7 @@ func (b *batch) commitSQLite(ctx context.Context) error {
 				return false, err
 			}
 		}
-		return true, b.s.failpoint(PointWritten)
+		return true, b.written(w)
 	})
 	if err != nil || len(b.live()) == 0 {
 		return err

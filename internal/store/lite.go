@@ -34,15 +34,15 @@ func (l *liteConns) of(c driver.Conn) map[string]*liteStatement {
 	return statements
 }
 
-func (l *liteConns) close() error {
+// end ends the statements prepared on a connection.
+func (l *liteConns) end(c driver.Conn) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	statements := l.prepared[c]
+	delete(l.prepared, c)
+	l.mu.Unlock()
 	var errs []error
-	for c, statements := range l.prepared {
-		for _, st := range statements {
-			errs = append(errs, st.Close())
-		}
-		delete(l.prepared, c)
+	for _, st := range statements {
+		errs = append(errs, st.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -271,3 +271,69 @@ func startAndApprove(t *testing.T, s *Store, p Planner, starts []*Job) error {
 	}
 	return nil
 }
+
+// Whoever reads a completion and then asks whether the effect is parked waits for the
+// parking, which may not have seen the completion.
+func TestAskingForAParkedEffectWaitsForTheParking(t *testing.T) {
+	t.Parallel()
+	b := onPostgres(t, Config{})
+	p := newSimple(b.Store)
+	of, leased := p.parent(t)
+	tx, err := b.impl.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }() // where the test fails before its commit
+	if _, err := tx.Exec(t.Context(), "UPDATE effects SET lease_until = NULL, next_at = NULL WHERE instance_id = $1", of.Parent); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan *ClaimedEffect, 1)
+	go func() {
+		e, err := b.ParkedEffect(context.Background(), of)
+		if err != nil {
+			t.Error(err)
+		}
+		asked <- e
+	}()
+	b.waiting(t)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-asked; e == nil || e.Fence != leased.Fence {
+		t.Errorf("parked: %+v", e)
+	}
+}
+
+func TestAnEndWaitsForARowThatIsLockedAndWritesTheOthersAtOnce(t *testing.T) {
+	t.Parallel()
+	b := onPostgres(t, Config{})
+	p := newSimple(b.Store)
+	id, other := p.queue(t, webhook(1, 1)), p.queue(t, webhook(1, 1))
+	claimed := p.claim(t, 2)
+	tx, err := b.impl.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }() // where the test fails before its commit
+	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM effects WHERE instance_id = $1 FOR UPDATE", id); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan int, 1)
+	go func() {
+		n, err := b.FinishAttempts(context.Background(), []Finish{finishOf(claimed[0], fsm.EffectSucceeded), finishOf(claimed[1], fsm.EffectSucceeded)})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- n
+	}()
+	b.waiting(t)
+	if row := p.read(t, other).Effects[0]; row.Status != fsm.EffectSucceeded {
+		t.Errorf("the neighbour is %s while a row is locked", row.Status)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-done; n != 2 || p.read(t, id).Effects[0].Status != fsm.EffectSucceeded {
+		t.Errorf("%d were ours", n)
+	}
+}

@@ -129,20 +129,20 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.write, err = sql.Open(gormsqlite.DriverName, sqliteDSN(path, "_txlock=immediate")); err != nil {
+	i.lite = &liteConns{prepared: map[driver.Conn]map[string]*liteStatement{}}
+	if i.write, err = i.lite.open(sqliteDSN(path, "_txlock=immediate")); err != nil {
 		return err
 	}
 	i.write.SetMaxOpenConns(1)
 	if err := i.write.PingContext(ctx); err != nil {
 		return fault.Wrap(err, fault.Unavailable, "The database file %s cannot be opened. Check that its folder exists and may be written.", path)
 	}
-	if i.read, err = sql.Open(gormsqlite.DriverName, sqliteDSN(path, "_txlock=deferred", "_pragma=query_only(1)")); err != nil {
+	if i.read, err = i.lite.open(sqliteDSN(path, "_txlock=deferred", "_pragma=query_only(1)")); err != nil {
 		return err
 	}
 	readers := max(cmp.Or(i.cfg.MaxConns, defaultMaxConns)/2, 1)
 	i.read.SetMaxOpenConns(readers)
 	i.read.SetMaxIdleConns(readers)
-	i.lite = &liteConns{prepared: map[driver.Conn]map[string]*liteStatement{}}
 	if i.gormWrite, err = gorm.Open(gormsqlite.New(gormsqlite.Config{Conn: i.write}), gormConfig()); err != nil {
 		return err
 	}
@@ -187,9 +187,6 @@ func gormConfig() *gorm.Config {
 func (s *Store) Close() error {
 	i := &s.impl
 	var errs []error
-	if i.lite != nil {
-		errs = append(errs, i.lite.close())
-	}
 	if i.write != nil {
 		errs = append(errs, i.write.Close())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,26 +11,11 @@ import (
 	"vobo/internal/fsm"
 )
 
-// overscan is how many due rows are looked at for each that is wanted, so that the rows
-// of one busy host do not hide those of others.
-const overscan = 4
-
 const (
-	// A due row is waiting, between attempts, or leased with the lease run out; the last
-	// comes again only where a second copy does no harm or nothing was sent.
-	dueEffects = `SELECT e.instance_id, e.seq, e.n, e.host FROM effects e
-		WHERE e.next_at IS NOT NULL AND e.next_at <= {now} AND (e.status <> 'running' OR e.idempotent OR NOT e.started)
-		ORDER BY e.priority, e.next_at LIMIT {limit}`
-
-	busyHosts = `SELECT e.host, count(*) FROM effects e WHERE e.lease_until > {now} AND e.host <> '' GROUP BY e.host`
-
-	// takeEffect leases one row if it is still due. An idempotent effect's attempt starts with the lease.
-	takeSet = `status = 'running', fence = t.fence + 1, attempts = t.attempts + CASE WHEN t.idempotent THEN 1 ELSE 0 END,
-		started = t.idempotent, lease_until = {lease}, next_at = {lease}`
-	takeWhere = `t.next_at <= {now} AND (t.status <> 'running' OR t.idempotent OR NOT t.started)`
-
+	// claimedRest: an attempt that was begun under an earlier lease and never ended is
+	// one whose end is not known. The first lease has none before it.
 	claimedRest = `, e.fence, e.attempts, e.started, e.lease_until, e.queued_at, i.definition, i.version,
-		EXISTS (SELECT 1 FROM attempts b WHERE b.instance_id = e.instance_id AND b.seq = e.seq AND b.n = e.n
+		e.fence > 1 AND EXISTS (SELECT 1 FROM attempts b WHERE b.instance_id = e.instance_id AND b.seq = e.seq AND b.n = e.n
 			AND (b.outcome = 'unknown' OR b.outcome = 'started' AND b.fence < e.fence))`
 	claimedColumns = queuedColumns + claimedRest
 
@@ -46,78 +30,25 @@ const (
 	attemptUnknown = "unknown" // the lease ended without a word of it
 )
 
-// dueRow names a due effect.
-type dueRow struct {
-	instance ident
-	id       fsm.EffectID
-	host     string
-}
-
-// ClaimEffects leases up to limit due effects (priority, then age; SKIP LOCKED), at most perHost
-// running of one host. Idempotent ones are committed as started in the same statement.
-// Rows whose lease ran out are taken again if idempotent or not started.
-func (s *Store) ClaimEffects(ctx context.Context, limit int, lease time.Duration) (claimed []ClaimedEffect, err error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	if err := s.failpoint(PointClaim); err != nil {
-		return nil, s.dbError(err)
-	}
-	if s.impl.dialect == dialectSQLite {
-		claimed, err = s.claimSQLite(ctx, limit, lease)
-	} else {
-		claimed, err = s.claimPostgres(ctx, limit, lease)
-	}
-	if err == nil && len(claimed) > 0 {
-		err = s.failpoint(PointClaimCommitted)
-	}
-	if err != nil {
-		return nil, s.dbError(err)
-	}
-	return claimed, nil
-}
-
-// choose keeps each host within its share and the whole within limit.
-func (s *Store) choose(due []dueRow, busy map[string]int, limit int) []dueRow {
-	chosen := due[:0]
-	for _, d := range due {
-		if len(chosen) == limit {
-			break
-		}
-		if d.host != "" {
-			if busy[d.host] >= s.impl.cfg.PerHost {
-				continue
-			}
-			busy[d.host]++
-		}
-		chosen = append(chosen, d)
-	}
-	return chosen
-}
-
-func readDue(due *[]dueRow) func(c cells) error {
-	return func(c cells) error {
-		*due = append(*due, dueRow{instance: c.id(), id: fsm.EffectID{Seq: c.num(), N: c.num()}, host: c.text()})
-		return c.failure()
-	}
-}
-
-func readBusy(busy map[string]int) func(c cells) error {
-	return func(c cells) error { busy[c.text()] = int(c.long()); return c.failure() }
-}
-
 func claimedFrom(c cells) (e ClaimedEffect, id ident, err error) {
-	id, e.QueuedEffect, err = queuedFrom(c)
-	if err != nil {
-		return e, id, err
-	}
+	var input string
+	id, e.QueuedEffect, input = queuedFrom(c)
 	e.Instance, e.Key = id.text, fmt.Sprintf("%s/%d/%d", id.text, e.Seq, e.N)
 	e.Fence, e.Attempt, e.Started = c.long(), c.num(), c.flag()
-	e.LeaseUntil, e.QueuedAt, e.Definition, e.Version, e.UnknownBefore = c.when(), c.when(), c.text(), c.num(), c.flag()
+	if until := c.maybe(); until != nil {
+		e.LeaseUntil = *until
+	}
+	e.QueuedAt, e.Definition, e.Version, e.UnknownBefore = c.when(), c.text(), c.num(), c.flag()
 	if !e.Started {
 		e.Attempt++ // the one that StartAttempt will start
 	}
-	return e, id, c.failure()
+	if err := c.failure(); err != nil {
+		return e, id, err
+	}
+	if e.Input, err = decodeTree(input); err != nil {
+		e.Broken = "The effect's row cannot be read: " + err.Error()
+	}
+	return e, id, nil
 }
 
 // linkKey names an assignee row of an instance.
@@ -126,80 +57,35 @@ type linkKey struct {
 	id       fsm.EffectID
 }
 
+// linkRow is the row behind a link, or why it cannot be read.
+type linkRow struct {
+	info   *AssigneeInfo
+	broken string
+}
+
 // attach gives claimed effects the rows behind their links.
-func attach(claimed []ClaimedEffect, links map[linkKey]*AssigneeInfo) {
+func attach(claimed []ClaimedEffect, links map[linkKey]linkRow) {
 	for i := range claimed {
 		if id, ok := parseIdent(claimed[i].Instance); ok {
-			claimed[i].Link = links[linkKey{id.raw, claimed[i].QueuedEffect.Link}]
+			link := links[linkKey{id.raw, claimed[i].QueuedEffect.Link}]
+			claimed[i].Link = link.info
+			if link.broken != "" {
+				claimed[i].Broken = link.broken
+			}
 		}
 	}
 }
 
-func readLink(links map[linkKey]*AssigneeInfo) func(c cells) error {
+func readLink(links map[linkKey]linkRow) func(c cells) error {
 	return func(c cells) error {
 		id, v, err := infoFrom(c)
-		links[linkKey{id.raw, fsm.EffectID{Seq: v.Seq, N: v.N}}] = &v
-		return err
+		row := linkRow{info: &v}
+		if err != nil {
+			row = linkRow{broken: "The row of the effect's link cannot be read: " + err.Error()}
+		}
+		links[linkKey{id.raw, fsm.EffectID{Seq: v.Seq, N: v.N}}] = row
+		return c.failure()
 	}
-}
-
-var (
-	pgDueEffects = timed(dueEffects, "$1::timestamptz", "", "$2::int8")
-	pgBusyHosts  = timed(busyHosts, "$1::timestamptz", "", "")
-	// The inner statement takes the locks that are free; who is locked is being taken or
-	// decided on elsewhere.
-	pgTakeEffects = timed(`WITH mine AS (
-			SELECT t.instance_id, t.seq, t.n FROM unnest($1::uuid[], $2::int4[], $3::int4[]) u(instance_id, seq, n)
-			JOIN effects t ON t.instance_id = u.instance_id AND t.seq = u.seq AND t.n = u.n
-			WHERE `+takeWhere+` FOR UPDATE OF t SKIP LOCKED),
-		taken AS (
-			UPDATE effects t SET `+takeSet+` FROM mine
-			WHERE t.instance_id = mine.instance_id AND t.seq = mine.seq AND t.n = mine.n RETURNING t.*),
-		begun AS (
-			INSERT INTO attempts (instance_id, seq, n, fence, attempt, at, outcome, detail, http)
-			SELECT instance_id, seq, n, fence, attempts, $4::timestamptz, 'started', '', 0 FROM taken WHERE started),
-		left_over AS (
-			UPDATE attempts b SET outcome = 'unknown', finished_at = $4::timestamptz FROM taken
-			WHERE b.instance_id = taken.instance_id AND b.seq = taken.seq AND b.n = taken.n AND b.finished_at IS NULL)
-		SELECT `+claimedColumns+` FROM taken e JOIN instances i ON i.id = e.instance_id
-		ORDER BY e.priority, e.queued_at, e.instance_id, e.seq, e.n`, "$4::timestamptz", "$5::timestamptz", "")
-	pgLinks = `SELECT ` + infoColumns + ` FROM unnest($1::uuid[], $2::int4[], $3::int4[]) u(instance_id, seq, n)
-		JOIN assignees a ON a.instance_id = u.instance_id AND a.seq = u.seq AND a.n = u.n`
-	pgLost = timed(lostEffects, "$1::timestamptz", "", "$2::int8")
-)
-
-func (s *Store) claimPostgres(ctx context.Context, limit int, lease time.Duration) (claimed []ClaimedEffect, err error) {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var due []dueRow
-	busy := map[string]int{}
-	q := &pgx.Batch{}
-	q.Queue(pgBusyHosts, now).Query(func(rows pgx.Rows) error { return eachRow(rows, readBusy(busy)) })
-	q.Queue(pgDueEffects, now, limit*overscan).Query(func(rows pgx.Rows) error { return eachRow(rows, readDue(&due)) })
-	if err := s.impl.pool.SendBatch(ctx, q).Close(); err != nil {
-		return nil, err
-	}
-	chosen := s.choose(due, busy, limit)
-	if len(chosen) == 0 {
-		return nil, nil
-	}
-	ids, seqs, ns := &packed{element: oidUUID}, &packed{element: oidInt}, &packed{element: oidInt}
-	for _, d := range chosen {
-		ids.bytes(d.instance.raw[:])
-		seqs.num(int32(d.id.Seq))
-		ns.num(int32(d.id.N))
-	}
-	rows, err := s.impl.pool.Query(ctx, pgTakeEffects, ids, seqs, ns, now, now.Add(lease))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	if err := eachRow(rows, readClaimed(&claimed)); err != nil {
-		return nil, err
-	}
-	return claimed, s.linksPostgres(ctx, claimed)
 }
 
 func readClaimed(claimed *[]ClaimedEffect) func(c cells) error {
@@ -210,31 +96,7 @@ func readClaimed(claimed *[]ClaimedEffect) func(c cells) error {
 	}
 }
 
-func (s *Store) linksPostgres(ctx context.Context, claimed []ClaimedEffect) error {
-	ids, seqs, ns := &packed{element: oidUUID}, &packed{element: oidInt}, &packed{element: oidInt}
-	for i := range claimed {
-		link := claimed[i].QueuedEffect.Link
-		if id, ok := parseIdent(claimed[i].Instance); ok && link != (fsm.EffectID{}) {
-			ids.bytes(id.raw[:])
-			seqs.num(int32(link.Seq))
-			ns.num(int32(link.N))
-		}
-	}
-	if ids.n == 0 {
-		return nil
-	}
-	rows, err := s.impl.pool.Query(ctx, pgLinks, ids, seqs, ns)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	links := map[linkKey]*AssigneeInfo{}
-	if err := eachRow(rows, readLink(links)); err != nil {
-		return err
-	}
-	attach(claimed, links)
-	return nil
-}
+var pgLost = timed(lostEffects, "$1::timestamptz", "", "$2::int8")
 
 // LostAttempts returns non-idempotent effects whose lease ran out after their attempt had started: unknown.
 func (s *Store) LostAttempts(ctx context.Context, limit int) (lost []ClaimedEffect, err error) {

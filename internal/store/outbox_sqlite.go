@@ -4,10 +4,14 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"vobo/internal/fsm"
 )
 
 var (
-	liteDueEffects = timed(dueEffects, "?1", "", "?2")
+	liteDueEffects = timed(`SELECT `+dueEffectColumns+` FROM effects e WHERE `+waitingEffects+` AND e.host NOT IN (SELECT value FROM json_each(?2))
+		UNION ALL SELECT `+dueEffectColumns+` FROM effects e WHERE `+expiredEffects+` AND e.host NOT IN (SELECT value FROM json_each(?2))
+		ORDER BY 5, 6 LIMIT ?3`, "?1", "", "")
 	liteBusyHosts  = timed(busyHosts, "?1", "", "")
 	liteTakeEffect = timed(`UPDATE effects AS t SET `+takeSet+` WHERE t.instance_id = ?1 AND t.seq = ?2 AND t.n = ?3 AND `+takeWhere, "?4", "?5", "")
 	liteClaimed    = `SELECT ` + claimedColumns + ` FROM effects e JOIN instances i ON i.id = e.instance_id
@@ -22,16 +26,15 @@ func timed(text, now, lease, limit string) string {
 	return strings.NewReplacer("{now}", now, "{lease}", lease, "{limit}", limit).Replace(text)
 }
 
-func (s *Store) claimSQLite(ctx context.Context, limit int, lease time.Duration) (claimed []ClaimedEffect, err error) {
-	due, err := s.lookSQLite(ctx, limit)
-	if err != nil || len(due) == 0 {
+func (c *claim) sqlite(ctx context.Context, lease time.Duration) (claimed []ClaimedEffect, err error) {
+	if err := c.lookSQLite(ctx); err != nil || len(c.chosen) == 0 {
 		return nil, err
 	}
-	err = s.inWriter(ctx, func(t *liteTx) (bool, error) {
-		now := s.processNow()
+	err = c.s.inWriter(ctx, func(t *liteTx) (bool, error) {
+		now := c.s.processNow()
 		attempts := newRowset(insertAttempts, false)
-		links := map[linkKey]*AssigneeInfo{}
-		for _, d := range due {
+		links := map[linkKey]linkRow{}
+		for _, d := range c.chosen {
 			n, err := t.exec(liteTakeEffect, d.instance.text, int64(d.id.Seq), int64(d.id.N), now.UnixMilli(), now.Add(lease).UnixMilli())
 			if err != nil {
 				return false, err
@@ -43,15 +46,18 @@ func (s *Store) claimSQLite(ctx context.Context, limit int, lease time.Duration)
 				return false, err
 			}
 			e := &claimed[len(claimed)-1]
-			if _, err := t.exec(liteLeftOver, d.instance.text, int64(d.id.Seq), int64(d.id.N), attemptUnknown, now.UnixMilli()); err != nil {
-				return false, err
+			if e.Fence > 1 {
+				if _, err := t.exec(liteLeftOver, d.instance.text, int64(d.id.Seq), int64(d.id.N), attemptUnknown, now.UnixMilli()); err != nil {
+					return false, err
+				}
 			}
 			if e.Started {
 				attempts.row().id(d.instance).num(e.Seq).num(e.N).long(e.Fence).num(e.Attempt).when(now).maybe(nil).text(attemptStarted).text("").num(0)
 			}
-			link := e.QueuedEffect.Link
-			if err := t.each(readLink(links), liteLinks, d.instance.text, int64(link.Seq), int64(link.N)); err != nil {
-				return false, err
+			if link := e.QueuedEffect.Link; link != (fsm.EffectID{}) {
+				if err := t.each(readLink(links), liteLinks, d.instance.text, int64(link.Seq), int64(link.N)); err != nil {
+					return false, err
+				}
 			}
 		}
 		attach(claimed, links)
@@ -61,15 +67,18 @@ func (s *Store) claimSQLite(ctx context.Context, limit int, lease time.Duration)
 }
 
 // lookSQLite looks for due effects beside the writer, which an idle outbox never troubles.
-func (s *Store) lookSQLite(ctx context.Context, limit int) (chosen []dueRow, err error) {
-	now := s.processNow().UnixMilli()
-	var due []dueRow
-	busy := map[string]int{}
-	err = s.inReader(ctx, func(t *liteTx) error {
-		if err := t.each(readBusy(busy), liteBusyHosts, now); err != nil {
+func (c *claim) lookSQLite(ctx context.Context) error {
+	now := c.s.processNow().UnixMilli()
+	return c.s.inReader(ctx, func(t *liteTx) error {
+		if err := t.each(c.readBusy, liteBusyHosts, now); err != nil {
 			return err
 		}
-		return t.each(readDue(&due), liteDueEffects, now, int64(limit*overscan))
+		return c.look(func(avoid []string) error {
+			list, err := encodeValue(append([]string{}, avoid...))
+			if err != nil {
+				return err
+			}
+			return t.each(c.readDue, liteDueEffects, now, list, int64(c.scan))
+		})
 	})
-	return s.choose(due, busy, limit), err
 }

@@ -14,6 +14,10 @@ func TestEveryStatementOfABatchGoesByIndex(t *testing.T) {
 	texts := map[string]string{
 		"claim": pgClaim, "holders": pgHolders, "lock": pgLock, "lock or not": pgLockOrNot, "there": pgThere,
 		"effects": pgEffects, "tokens": tokensBy + "= ANY($1::bytea[])", "acts": pgActs, "take": pgTakeEffects, "links": pgLinks,
+		"due": pgDueEffects, "busy": pgBusyHosts, "finish": finishSet.postgres, "parked": pgParked,
+	}
+	for _, m := range []*multirow{deliverFeed, retryFeed, promoteFeed, noteCompletions, releaseEffects, forgetAttempts} {
+		texts["outside a batch: "+m.postgres] = m.postgres
 	}
 	for _, m := range batchOrder {
 		texts[m.name+" "+m.postgres[:20]] = m.postgres

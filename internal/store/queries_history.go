@@ -48,9 +48,11 @@ func (s *Store) TransitionAt(ctx context.Context, instance string, seq int) (fsm
 	return row, nil
 }
 
-const selectTransitions = `SELECT seq, event_id, kind, event, from_state, to_state, via, wait, actor, assurance, comment,
-	input, documents, changes, digest, pending_have, pending_need, token_seq, token_n, reason, deadlines_cancelled,
-	at, definition_version, salt, hash, previous_hash FROM transitions`
+const transitionColumns = `h.seq, h.event_id, h.kind, h.event, h.from_state, h.to_state, h.via, h.wait, h.actor, h.assurance,
+	h.comment, h.input, h.documents, h.changes, h.digest, h.pending_have, h.pending_need, h.token_seq, h.token_n, h.reason,
+	h.deadlines_cancelled, h.at, h.definition_version, h.salt, h.hash, h.previous_hash`
+
+const selectTransitions = `SELECT ` + transitionColumns + ` FROM transitions h`
 
 // readTransition reads a row of selectTransitions.
 func readTransition(row rowScanner, t *fsm.Transition) error {

@@ -154,12 +154,12 @@ func (r *Reader) narrow(query *statement) {
 }
 
 const selectInstances = `SELECT id, definition, version, hash, state, wait, revision, status, instance_key, requester,
-	started_by, labels, started_at, entered_at, last_event_at, finished_at, head_hash, attention_reasons, compensation
+	started_by, labels, started_at, entered_at, last_event_at, finished_at, head_hash, attention_reasons, compensation, parent
 	FROM instances`
 
 // readInstance reads a row of selectInstances: everything but the data.
 func readInstance(row rowScanner, i *fsm.Instance) error {
 	return row.Scan(&i.ID, &i.Definition, &i.Version, &i.Hash, &i.State, &i.Wait, &i.Revision, &i.Status, &i.Key, &i.Requester,
 		&i.StartedBy, jsonColumn{&i.Labels}, timeColumn{&i.StartedAt}, timeColumn{&i.EnteredAt}, timeColumn{&i.LastEventAt},
-		optionalTime{&i.FinishedAt}, &i.HeadHash, jsonColumn{&i.Attention}, jsonColumn{&i.Compensation})
+		optionalTime{&i.FinishedAt}, &i.HeadHash, jsonColumn{&i.Attention}, jsonColumn{&i.Compensation}, parentColumn{&i.Parent})
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -52,8 +53,19 @@ func TestCountsTellWhatIsOpenDueAndInTrouble(t *testing.T) {
 		running := b.instance(t, fsm.Instance{Attention: []fsm.Attention{{Reason: "no-owner"}}})
 		suspended := b.instance(t, fsm.Instance{Status: fsm.Suspended})
 		b.instance(t, fsm.Instance{Status: fsm.Finished})
-		for n, status := range []fsm.EffectStatus{fsm.EffectWaiting, fsm.EffectDead, fsm.EffectDead, fsm.EffectSucceeded} {
-			b.effect(t, running, n, "email", status, now.Add(-time.Duration(n)*time.Minute))
+		for n, e := range []struct {
+			kind   string
+			status fsm.EffectStatus
+		}{
+			{"email", fsm.EffectWaiting}, {"email", fsm.EffectDead}, {"webhook", fsm.EffectDead}, {"email", fsm.EffectSucceeded},
+			{"manual", fsm.EffectUnknown}, {"start", fsm.EffectRunning}, {"webhook", fsm.EffectRunning},
+		} {
+			b.effect(t, running, n, e.kind, e.status, now.Add(-time.Duration(n)*time.Minute))
+		}
+		b.write(t, "UPDATE effects SET lease_until = ?, next_at = ? WHERE n = 6", stamp(now), stamp(now))
+		b.keep(t, "w1")
+		if err := b.RefuseCall(t.Context(), b.keep(t, "w2").ID, running, "no"); err != nil {
+			t.Fatal(err)
 		}
 		deadline := func(instance string, n int, due time.Time) {
 			t.Helper()
@@ -65,10 +77,12 @@ func TestCountsTellWhatIsOpenDueAndInTrouble(t *testing.T) {
 		deadline(running, 3, now.Add(time.Hour))
 		deadline(suspended, 1, now.Add(-2*time.Hour))
 		got, err := b.Counts(t.Context())
-		oldestDue := now.Add(-time.Hour)
+		oldestDue, oldestEffect := now.Add(-time.Hour), now.Add(-6*time.Minute)
 		want := Counts{
-			InstancesByStatus: map[string]int{"running": 1, "suspended": 1}, EffectsByStatus: map[string]int{"waiting": 1, "dead": 2},
-			Attention: 1, DueDeadlines: 2, OldestDue: &oldestDue, OldestEffect: &now,
+			InstancesByStatus: map[string]int{"running": 1, "suspended": 1},
+			EffectsByStatus:   map[string]int{"waiting": 1, "dead": 2, "unknown": 1, "running": 2},
+			DeadByKind:        map[string]int{"email": 1, "webhook": 1}, UnknownByKind: map[string]int{"manual": 1}, CallsWaiting: 1,
+			Attention: 1, DueDeadlines: 2, OldestDue: &oldestDue, OldestEffect: &oldestEffect,
 		}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
@@ -117,6 +131,71 @@ func TestPruningRemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 		left, _, err := selectOne(b.reader(t.Context()), readCount, `SELECT count(*) FROM claims`)
 		if err != nil || left != 1 {
 			t.Errorf("%d claims are left, %v", left, err)
+		}
+	})
+}
+
+func TestPruningRemovesOldCallsAndWhatTheFeedCannotDeliver(t *testing.T) {
+	t.Parallel()
+	onFeeds(t, func(t *testing.T, b *bench, p *simple) {
+		p.started(t)
+		for _, row := range b.feed(t, 10, 10) {
+			if row.Sink == "a" {
+				b.retried(t, row, -1)
+			}
+		}
+		waiting, over := b.keep(t, "w1", []byte("h")), b.keep(t, "w2", []byte("h"))
+		if err := b.RefuseCall(t.Context(), over.ID, "", "no"); err != nil {
+			t.Fatal(err)
+		}
+		once := raiseJob(t, p.started(t), "comment", Claim{Kind: ClaimEffect, Scope: "e", Key: "0"})
+		p.commit(t, once)
+		wantWritten(t, once)
+		b.write(t, "DELETE FROM feed WHERE status <> 'dead'")
+		prune := func() int { t.Helper(); n, err := b.Prune(t.Context(), 100); return must(t, n, err) }
+		b.pass(30*24*time.Hour - time.Minute)
+		if n := prune(); n != 0 {
+			t.Errorf("too early %d rows are pruned", n)
+		}
+		b.pass(time.Hour)
+		if n := prune(); n != 2 || b.count(t, "feed") != 0 || b.call(t, waiting.ID).Status != CallWaiting {
+			t.Errorf("after 30 days %d rows are pruned, want a call and a dead row of the feed", n)
+		}
+		if b.count(t, "claims") != 1 {
+			t.Error("what an effect did is no longer claimed")
+		}
+	})
+}
+
+func TestPruningGivesEveryTableItsShare(t *testing.T) {
+	t.Parallel()
+	onEachDatabase(t, func(t *testing.T, b *bench) {
+		b.sync(t, ana())
+		past := b.now(t).Add(-time.Hour)
+		instance := b.instance(t, fsm.Instance{})
+		for n := range 50 {
+			hash := hashOf(fmt.Sprint(n))
+			b.write(t, `INSERT INTO claims (kind, key_hash, instance_id, seq, created_at, expires_at) VALUES (1, ?, ?, 1, ?, ?)`, hash, instance, stamp(past), stamp(past))
+			if n < 3 {
+				wantCode(t, b.CreateLoginLink(t.Context(), LoginLink{Hash: hash, Person: "ana@example.com", ExpiresAt: past}), "")
+			}
+		}
+		if n, err := b.Prune(t.Context(), 24); err != nil || n > 24 || b.count(t, "login_links") != 0 || b.count(t, "claims") == 0 {
+			t.Errorf("of %d rows none is a login link, %v", n, err)
+		}
+		passes := 0
+		for {
+			n, err := b.Prune(t.Context(), 24)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				break
+			}
+			passes++
+		}
+		if b.count(t, "claims") != 0 || passes < 2 {
+			t.Errorf("%d claims are left after %d passes", b.count(t, "claims"), passes)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 const (
 	instanceColumns = `i.id, i.definition, i.version, i.hash, i.state, i.wait, i.revision, i.status, i.instance_key,
 		i.requester, i.started_by, i.labels, i.started_at, i.entered_at, i.last_event_at, i.finished_at, i.head_hash,
-		i.attention_reasons, i.compensation`
+		i.attention_reasons, i.compensation, i.parent`
 	assigneeColumns = `a.instance_id, a.seq, a.n, a.wait, a.task, a.kind, a.ref, a.lines, a.events, a.nonce, a.kid,
 		a.jti_hash, a.digest, a.state, a.consumed, a.vote, a.stood, a.effect_seq, a.effect_n`
 	taskColumns = `t.instance_id, t.seq, t.n, t.state, t.title, t.instructions, t.priority, t.status, t.facts, t.digest,
@@ -22,7 +22,7 @@ const (
 	pastColumns = `h.instance_id, h.seq, h.kind, h.event, h.from_state, h.to_state, h.wait, h.actor, h.input, h.comment, h.at`
 	// effectColumns end with the fence, which only the store needs.
 	effectColumns = `e.instance_id, e.seq, e.n, e.name, e.kind, e.wait, e.status, e.result, e.input, e.undoes_seq, e.undoes_n,
-		e.attempts, e.fence`
+		e.attempts, e.link_seq, e.link_n, e.given_up, e.fence`
 	queuedColumns = `e.instance_id, e.seq, e.n, e.name, e.kind, e.wait, e.droppable, e.idempotent, e.reversible, e.priority,
 		e.request, e.allowed, e.first_ms, e.max_ms, e.input, e.undoes_seq, e.undoes_n, e.link_seq, e.link_n`
 )
@@ -34,7 +34,7 @@ func instanceFrom(c cells) (v fsm.Instance, err error) {
 	labels := c.text()
 	v.StartedAt, v.EnteredAt, v.LastEventAt, v.FinishedAt = c.when(), c.when(), c.when(), c.maybe()
 	v.HeadHash = c.text()
-	attention, compensation := c.text(), c.text()
+	attention, compensation, parent := c.text(), c.text(), c.text()
 	if err := c.failure(); err != nil {
 		return v, err
 	}
@@ -43,6 +43,9 @@ func instanceFrom(c cells) (v fsm.Instance, err error) {
 	}
 	if compensation != "" {
 		v.Compensation = &fsm.Compensation{}
+	}
+	if v.Parent, err = decodeParent(parent); err != nil {
+		return v, err
 	}
 	return v, errors.Join(decodePlain(attention, &v.Attention), decodePlain(compensation, v.Compensation))
 }
@@ -113,7 +116,8 @@ func effectFrom(c cells) (instance ident, v fsm.EffectRow, fence int64, err erro
 	v.Wait, v.Status = c.num(), fsm.EffectStatus(c.text())
 	result, input := c.text(), c.text()
 	v.Undoes = fsm.EffectID{Seq: c.num(), N: c.num()}
-	v.Attempts, fence = c.num(), c.long()
+	v.Attempts, v.Link = c.num(), fsm.EffectID{Seq: c.num(), N: c.num()}
+	v.GivenUp, fence = c.flag(), c.long()
 	if err := c.failure(); err != nil {
 		return instance, v, fence, err
 	}
@@ -124,17 +128,14 @@ func effectFrom(c cells) (instance ident, v fsm.EffectRow, fence int64, err erro
 	return instance, v, fence, err
 }
 
-func queuedFrom(c cells) (instance ident, v fsm.QueuedEffect, err error) {
+// queuedFrom reads queuedColumns; the input stays text.
+func queuedFrom(c cells) (instance ident, v fsm.QueuedEffect, input string) {
 	instance, v.Seq, v.N, v.Name, v.Kind, v.Wait = c.id(), c.num(), c.num(), c.text(), c.text(), c.num()
 	v.Droppable, v.Idempotent, v.Reversible, v.Priority = c.flag(), c.flag(), c.flag(), c.num()
 	v.Request, v.Attempts = []byte(c.text()), c.num()
 	v.First, v.Max = time.Duration(c.long())*time.Millisecond, time.Duration(c.long())*time.Millisecond
-	input := c.text()
+	input = c.text()
 	v.Undoes = fsm.EffectID{Seq: c.num(), N: c.num()}
 	v.Link = fsm.EffectID{Seq: c.num(), N: c.num()}
-	if err := c.failure(); err != nil {
-		return instance, v, err
-	}
-	v.Input, err = decodeTree(input)
-	return instance, v, err
+	return instance, v, input
 }

@@ -70,9 +70,20 @@ func insertRows(table, spec, tail string) *multirow {
 // changeRows is an UPDATE or DELETE by rows u of the columns in spec. set and where are
 // written with u.COLUMN for what is given and t.COLUMN for what is stored.
 func changeRows(table, spec, set, where string, exact bool) *multirow {
+	return changeInOrder(table, spec, set, where, "", exact)
+}
+
+// changeInOrder is changeRows for rows of several instances that two replicas may change
+// at once: PostgreSQL locks them in one order, so that neither waits in a circle.
+func changeInOrder(table, spec, set, where, order string, exact bool) *multirow {
 	names, types := parseColumns(spec)
 	m := &multirow{name: table, elements: elementsOf(types), exact: exact}
 	given := unnested(types) + " u(" + strings.Join(names, ", ") + ")"
+	var with []string
+	if order != "" {
+		with = append(with, "ours AS (SELECT u.* FROM "+given+" JOIN "+table+" t ON "+where+" ORDER BY "+order+" FOR UPDATE OF t)")
+		given = "ours u"
+	}
 	if set == "" {
 		m.postgres = "DELETE FROM " + table + " t USING " + given + " WHERE " + where
 		m.sqlite = "DELETE FROM " + table + " AS t WHERE " + where
@@ -81,8 +92,11 @@ func changeRows(table, spec, set, where string, exact bool) *multirow {
 		m.sqlite = "UPDATE " + table + " AS t SET " + set + " WHERE " + where
 	}
 	if exact {
-		m.postgres = "WITH done AS (" + m.postgres + " RETURNING 1) SELECT vobo_expect(count(*), " +
-			placeholder(len(names)+1) + "::int8, '" + table + "') FROM done"
+		with = append(with, "done AS ("+m.postgres+" RETURNING 1)")
+		m.postgres = "SELECT vobo_expect(count(*), " + placeholder(len(names)+1) + "::int8, '" + table + "') FROM done"
+	}
+	if len(with) > 0 {
+		m.postgres = "WITH " + strings.Join(with, ", ") + " " + m.postgres
 	}
 	m.sqlite = numbered(m.sqlite, names)
 	return m

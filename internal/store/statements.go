@@ -11,7 +11,7 @@ var (
 	insertInstances = insertRows("instances", `id uuid, definition text, version int4, hash text, state text, wait int4,
 		revision int4, status text, instance_key text, requester text, started_by text, labels text,
 		started_at timestamptz, entered_at timestamptz, last_event_at timestamptz, finished_at timestamptz,
-		head_hash text, attention bool, attention_reasons text, compensation text`, "")
+		head_hash text, attention bool, attention_reasons text, compensation text, parent text`, "")
 	updateInstances = changeRows("instances", `id uuid, was int4, definition text, version int4, hash text, state text, wait int4,
 		revision int4, status text, entered_at timestamptz, last_event_at timestamptz, finished_at timestamptz,
 		head_hash text, attention bool, attention_reasons text, compensation text`,
@@ -70,21 +70,23 @@ var (
 		"t.instance_id = u.instance_id AND t.seq = u.seq AND t.n = u.n", true)
 
 	// dropEffects cancels what was never sent: waiting, between two attempts, or leased
-	// but not started (then the lease is lost with the fence).
+	// but not started (then the lease is lost with the fence); and what only waits for its
+	// children.
 	dropEffects = changeRows("effects", "instance_id uuid, wait int4, at timestamptz",
 		`status = 'cancelled', next_at = NULL, lease_until = NULL, fence = fence + 1, done_at = u.at`,
 		`t.instance_id = u.instance_id AND t.wait = u.wait AND t.droppable
-		AND (t.status IN ('waiting', 'retrying') OR t.status = 'running' AND NOT t.started)`, false)
+		AND (t.status IN ('waiting', 'retrying') OR t.status = 'running' AND (NOT t.started OR t.lease_until IS NULL))`, false)
 	changeEffects = changeRows("effects", "instance_id uuid, seq int4, n int4, status text, afresh bool, next_at timestamptz, done_at timestamptz",
 		`status = u.status, attempts = CASE WHEN u.afresh THEN 0 ELSE t.attempts END,
-		next_at = u.next_at, done_at = u.done_at, lease_until = NULL, started = false`,
+		next_at = u.next_at, done_at = u.done_at, lease_until = NULL, started = false, given_up = false`,
 		"t.instance_id = u.instance_id AND t.seq = u.seq AND t.n = u.n", true)
 	finishEffects = changeRows("effects", `instance_id uuid, seq int4, n int4, fence int8, resolved bool, status text, result text,
 		next_at timestamptz, done_at timestamptz`,
-		`status = u.status, result = u.result, next_at = u.next_at, done_at = u.done_at, lease_until = NULL, started = false`,
+		`status = u.status, result = u.result, next_at = u.next_at, done_at = u.done_at, lease_until = NULL, started = false,
+		given_up = u.resolved AND u.status = 'dead'`,
 		`t.instance_id = u.instance_id AND t.seq = u.seq AND t.n = u.n AND (u.resolved OR t.fence = u.fence)`, true)
-	finishAttempts = changeRows("attempts", `instance_id uuid, seq int4, n int4, fence int8, at timestamptz, outcome text, detail text, http int4`,
-		"finished_at = u.at, outcome = u.outcome, detail = u.detail, http = u.http",
+	finishAttempts = changeRows("attempts", `instance_id uuid, seq int4, n int4, fence int8, at timestamptz, outcome text, detail text, http int4,
+		answer text`, "finished_at = u.at, outcome = u.outcome, detail = u.detail, http = u.http, answer = u.answer",
 		"t.instance_id = u.instance_id AND t.seq = u.seq AND t.n = u.n AND t.fence = u.fence AND t.finished_at IS NULL", false)
 	insertEffects = insertRows("effects", `instance_id uuid, seq int4, n int4, name text, kind text, wait int4, droppable bool,
 		idempotent bool, reversible bool, priority int4, host text, request text, allowed int4, first_ms int8, max_ms int8,
@@ -94,7 +96,8 @@ var (
 		finished_at timestamptz, outcome text, detail text, http int4`, "")
 )
 
-// batchOrder is the order of a batch's statements.
+// batchOrder is the order of a batch's statements. A result is written before what leaves
+// its wait drops the rest.
 var batchOrder = []*multirow{
 	forgetClaims, settleClaims,
 	insertInstances, updateInstances, insertData, updateData, insertLabels,
@@ -102,5 +105,6 @@ var batchOrder = []*multirow{
 	clearVotes, insertAssignees, changeAssignees,
 	insertTasks, changeTasks, insertOwners, closeOwners,
 	deleteDeadlines, insertDeadlines, changeDeadlines,
-	dropEffects, changeEffects, finishEffects, finishAttempts, insertEffects,
+	finishEffects, finishAttempts, dropEffects, changeEffects, insertEffects,
+	insertChildren, endChildren, forgetCorrelations, insertCorrelations, takeCalls, forgetMatches, insertFeed,
 }

@@ -24,6 +24,7 @@ type Config struct {
 	Clock       func() time.Time     // SQLite's clock; nil: the process's
 	Shift       func() time.Duration // added to the database's clock, for tests; nil: 0
 	PerHost     int                  // effects of one host that run at once; 0: 16
+	Sinks       []string             // names of the event feed's endpoints: each commit queues its history rows for them
 
 	// Fault, for tests, is asked at each of FaultPoints; its error ends the operation
 	// there, as a crash or a lost answer would. nil in production.
@@ -47,7 +48,8 @@ type ClaimKind int16
 const (
 	ClaimIdempotency ClaimKind = 1
 	ClaimBusinessKey ClaimKind = 2
-	ClaimWebhookID   ClaimKind = 3
+	ClaimWebhookID   ClaimKind = 3 // of a delivered callback: source and webhook-id
+	ClaimEffect      ClaimKind = 4 // what an effect does to another instance, once: effect key, or effect key and child
 )
 
 // Claim is something that only one event ever gets.
@@ -57,7 +59,7 @@ type Claim struct {
 	Key      string
 	BodyHash []byte
 	Answer   []byte        // kept with a won claim; set in Planner.Plan
-	Keep     time.Duration // 0: until released
+	Keep     time.Duration // 0: for ever, or until released
 }
 
 // ClaimRow is a claim that somebody holds.
@@ -76,6 +78,7 @@ type Job struct {
 	Event     *fsm.Event
 	Claims    []Claim
 	TokenHash []byte // SHA-256 of the presented token's jti; nil: none
+	Callback  string // id of the kept call whose event this is: marked taken in the same transaction
 
 	Snapshot *fsm.Snapshot // as read under the lock (start: made by Commit with an empty instance)
 	Step     fsm.Step      // set by Planner.Plan; with a Refusal or Replay nothing of this job is written
@@ -128,6 +131,10 @@ type ClaimedEffect struct {
 	QueuedAt      time.Time
 	UnknownBefore bool          // an earlier attempt went out and got no answer
 	Link          *AssigneeInfo // the row behind QueuedEffect.Link, nil if none
+
+	// Broken says why the row cannot be read as it was written, "" for a sound one: it is
+	// leased like others, so that whoever claims it makes it dead for this reason, alone.
+	Broken string
 }
 
 // Finish is the end of an attempt that no event needs to hear of.
