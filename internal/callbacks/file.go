@@ -150,31 +150,41 @@ func IsInline(pathOrInline string) bool {
 	return strings.HasPrefix(strings.TrimSpace(pathOrInline), magic)
 }
 
-func readSecretFile(path string) (_ []byte, err error) {
+func readSecretFile(path string) ([]byte, error) {
 	if path == "" {
 		return nil, fault.New(fault.InvalidInput, "No key ring is named. Set VOBO_KEYRING to a file.")
 	}
-	f, err := os.Open(path)
+	b, err := readPrivate(path, "key ring", maxRingBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(err, fault.NotFound, "There is no key ring at %s.", path)
 	}
+	return b, err
+}
+
+// readPrivate reads a file, of which what says what it is, that only its owner may
+// read; at most one byte more than limit. fault.InvalidInput.
+func readPrivate(path, what string, limit int64) (_ []byte, err error) {
+	unreadable := func(err error) error {
+		return fault.Wrap(err, fault.InvalidInput, "The %s %s cannot be read.", what, path)
+	}
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.InvalidInput, "The key ring %s cannot be read.", path)
+		return nil, unreadable(err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fault.Wrap(err, fault.InvalidInput, "The key ring %s cannot be read.", path)
+		return nil, unreadable(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fault.New(fault.InvalidInput, "The key ring %s is not a file.", path)
+		return nil, fault.New(fault.InvalidInput, "The %s %s is not a file.", what, path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fault.New(fault.InvalidInput, "Others may read the key ring %s (mode %04o). Run: chmod 600 %s", path, mode, path)
+		return nil, fault.New(fault.InvalidInput, "Others may read the %s %s (mode %04o). Run: chmod 600 %s", what, path, mode, path)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxRingBytes+1))
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
-		return nil, fault.Wrap(err, fault.InvalidInput, "The key ring %s cannot be read.", path)
+		return nil, unreadable(err)
 	}
 	return b, nil
 }

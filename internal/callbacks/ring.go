@@ -1,6 +1,6 @@
 // Package callbacks mints and verifies the signed one-time tokens behind links and
-// system callbacks, signs and verifies webhooks, and keeps the key ring that both
-// need. It is pure: no clock, no database, and randomness is handed in.
+// system callbacks, with their key ring, and signs and verifies webhooks, with the file
+// of secrets. It is pure: no clock, no database, and randomness is handed in.
 //
 // A token's secret is never stored and can still be rebuilt: the database keeps a
 // nonce and a key's id, the ring keeps the key, and jti = HMAC-SHA256(key, nonce).

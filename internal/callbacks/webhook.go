@@ -1,6 +1,7 @@
 package callbacks
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,7 +13,7 @@ import (
 )
 
 // Webhook signatures follow Standard Webhooks 1.0 (standardwebhooks.com): HMAC-SHA256
-// over "id.timestamp.body", the body being the very bytes on the wire.
+// (v1) or ed25519 (v1a) over "id.timestamp.body", the body being the very bytes on the wire.
 const (
 	// WebhookPast and WebhookFuture are how far a timestamp may lie behind and ahead of
 	// the receiver's clock. They differ on purpose: a window as wide ahead as behind
@@ -20,11 +21,17 @@ const (
 	WebhookPast   = 5 * time.Minute
 	WebhookFuture = time.Minute
 
-	secretPrefix       = "whsec_"
+	sharedVersion = "v1,"
+	publicVersion = "v1a,"
+
 	minWebhookSecret   = 24
 	maxWebhookSecret   = 64
 	maxSignatureHeader = 8 << 10
 	maxWebhookID       = 255
+
+	// maxPublicChecks bounds the ed25519 checks of one call. Unlike an HMAC they cannot
+	// be shared between the signatures that a call offers.
+	maxPublicChecks = 16
 )
 
 // ParseWebhookSecret reads a secret of the form whsec_BASE64, 24 to 64 bytes decoded.
@@ -42,43 +49,77 @@ func ParseWebhookSecret(text string) ([]byte, error) {
 // a receiver may hold the old or the new one while they are exchanged. The timestamp is
 // that of the attempt, in Unix seconds, as sent in webhook-timestamp.
 func SignWebhook(secrets [][]byte, id string, timestamp int64, body []byte) string {
-	all := make([]string, len(secrets))
-	for i, secret := range secrets {
-		sum := webhookMAC(secret, id, strconv.FormatInt(timestamp, 10), body)
-		all[i] = "v1," + base64.StdEncoding.EncodeToString(sum)
+	var s Secrets
+	for _, secret := range secrets {
+		s.signing = append(s.signing, signingKey{secret: secret})
 	}
-	return strings.Join(all, " ")
+	return s.Sign("", id, timestamp, body)
 }
 
-// VerifyWebhook checks a call against the headers webhook-id, webhook-timestamp and
-// webhook-signature, the raw body and the receiver's clock. It passes if one v1
-// signature is that of one of the secrets. Every failure is fault.Unauthorized with
-// one and the same message. Its work is one HMAC per secret, however many signatures
-// are sent. A replay inside the window passes: the id is the idempotency key.
+// VerifyWebhook is Source.Verify for a source that has these secrets.
 func VerifyWebhook(secrets [][]byte, id, timestamp, signature string, body []byte, now time.Time) error {
-	if !validWebhookID(id) || !freshTimestamp(timestamp, now) || len(signature) > maxSignatureHeader {
-		return unsigned()
-	}
-	var offered [][]byte
-	for _, word := range strings.Fields(signature) {
-		if text, ok := strings.CutPrefix(word, "v1,"); ok {
-			if sum, err := base64.StdEncoding.Strict().DecodeString(text); err == nil && len(sum) == sha256.Size {
-				offered = append(offered, sum)
-			}
-		}
-	}
+	s := &Source{}
 	for _, secret := range secrets {
-		if len(secret) < minWebhookSecret {
-			continue
-		}
-		want := webhookMAC(secret, id, timestamp, body)
-		for _, sum := range offered {
-			if hmac.Equal(sum, want) {
-				return nil
+		s.keys = append(s.keys, verifyKey{secret: secret})
+	}
+	return s.Verify(id, timestamp, signature, body, now)
+}
+
+// verifies tells whether a call is signed with one of the keys, and in time.
+func verifies(keys []verifyKey, id, timestamp, signature string, body []byte, now time.Time) bool {
+	if !validWebhookID(id) || !freshTimestamp(timestamp, now) || len(signature) > maxSignatureHeader {
+		return false
+	}
+	shared, public := offeredSignatures(signature)
+	var text []byte
+	checks := 0
+	for _, key := range keys {
+		switch {
+		case len(key.public) == ed25519.PublicKeySize:
+			if text == nil {
+				text = signedText(id, timestamp, body)
+			}
+			for _, sign := range public {
+				if checks++; checks > maxPublicChecks {
+					return false
+				}
+				if ed25519.Verify(key.public, text, sign) {
+					return true
+				}
+			}
+		case len(key.secret) >= minWebhookSecret:
+			want := webhookMAC(key.secret, id, timestamp, body)
+			for _, sum := range shared {
+				if hmac.Equal(sum, want) {
+					return true
+				}
 			}
 		}
 	}
-	return unsigned()
+	return false
+}
+
+// offeredSignatures reads webhook-signature: words of version, comma and base64, parted
+// by spaces. What is not of a known version and of its length counts for nothing.
+func offeredSignatures(header string) (shared, public [][]byte) {
+	for word := range strings.FieldsSeq(header) {
+		if text, ok := strings.CutPrefix(word, sharedVersion); ok {
+			if sum, err := base64.StdEncoding.Strict().DecodeString(text); err == nil && len(sum) == sha256.Size {
+				shared = append(shared, sum)
+			}
+		}
+		if text, ok := strings.CutPrefix(word, publicVersion); ok {
+			if sign, err := base64.StdEncoding.Strict().DecodeString(text); err == nil && len(sign) == ed25519.SignatureSize {
+				public = append(public, sign)
+			}
+		}
+	}
+	return shared, public
+}
+
+// signedText is what every signature is over (webhookMAC writes it in pieces).
+func signedText(id, timestamp string, body []byte) []byte {
+	return append([]byte(id+"."+timestamp+"."), body...)
 }
 
 func unsigned() error {

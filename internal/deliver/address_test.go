@@ -1,81 +1,35 @@
 package deliver
 
 import (
-	"context"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"vobo/internal/fault"
+	"vobo/internal/testkit"
 )
 
-// fakeDNS answers A queries by answer (AAAA: none); no address is "no such name".
-func fakeDNS(t *testing.T, answer func(name string) []netip.Addr) *net.Resolver {
-	t.Helper()
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buffer := make([]byte, 1500)
-		for {
-			n, from, err := server.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if _, err := server.WriteTo(dnsReply(buffer[:n], answer), from); err != nil {
-				return
-			}
+// countForbidden counts connects that were not refused although they are not public,
+// but for those to the addresses in except. Connects to public addresses are prevented:
+// a test leaves the machine alone.
+func countForbidden(forbidden *atomic.Int64, except ...string) func(netip.AddrPort) error {
+	return func(to netip.AddrPort) error {
+		if slices.Contains(except, to.Addr().String()) {
+			return nil
 		}
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-done
-	})
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "udp", server.LocalAddr().String())
-	}}
-}
-
-// dnsReply writes an answer with TTL 0 to a query of one question (RFC 1035 section 4).
-func dnsReply(query []byte, answer func(string) []netip.Addr) []byte {
-	var labels []string
-	at := 12
-	for query[at] != 0 {
-		size := int(query[at])
-		labels = append(labels, string(query[at+1:at+1+size]))
-		at += 1 + size
+		if IsPublic(to.Addr()) {
+			return syscall.ECONNREFUSED
+		}
+		forbidden.Add(1)
+		return nil
 	}
-	kind := binary.BigEndian.Uint16(query[at+1:])
-	question := query[12 : at+5]
-	var addresses []netip.Addr
-	if answer != nil {
-		addresses = answer(strings.Join(labels, "."))
-	}
-	rcode := byte(3)
-	if len(addresses) > 0 {
-		rcode = 0
-	}
-	if kind != 1 {
-		addresses = nil
-	}
-	reply := []byte{query[0], query[1], 0x81, 0x80 | rcode, 0, 1, 0, byte(len(addresses)), 0, 0, 0, 0}
-	reply = append(reply, question...)
-	for _, a := range addresses {
-		ip := a.As4()
-		reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
-		reply = append(reply, ip[:]...)
-	}
-	return reply
 }
 
 func TestOnlyThePublicInternetIsPublic(t *testing.T) {
@@ -124,40 +78,20 @@ func forbiddenURLs(port string) []string {
 // guarantees D8, S-20: a form is refused by the check of the URL or at dial; nothing connects.
 func TestNoFormOfAURLReachesThisMachine(t *testing.T) {
 	t.Parallel()
-	var connects atomic.Int64
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			connects.Add(1)
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-done
-	})
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSender(t, WebhookConfig{resolver: fakeDNS(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }), limits: shortLimits})
+	inner, names := testkit.Webhook(t), testkit.DNS(t)
+	names.Set("*", "127.0.0.1")
+	port := inner.URL[strings.LastIndex(inner.URL, ":")+1:]
+	var forbidden atomic.Int64
+	s := newSender(t, WebhookConfig{Resolver: names.Resolver(), limits: shortLimits, onConnect: countForbidden(&forbidden)})
 	urls := forbiddenURLs(port)
 	for _, u := range urls {
-		if out := s.Send(t.Context(), hook(u, true)); out.Class != Permanent || out.WentOut || strings.Contains(out.Detail, "127.0.0.1") && !strings.Contains(u, "127.0.0.1") {
+		out := s.Send(t.Context(), hook(u, true))
+		if out.Class != Permanent || out.WentOut || out.Answer != "" || strings.Contains(out.Detail, "127.0.0.1") && !strings.Contains(u, "127.0.0.1") {
 			t.Errorf("%.120q: %+v", u, out)
 		}
 	}
-	if n := connects.Load(); n != 0 {
-		t.Errorf("%d connects", n)
+	if inner.Connections() != 0 || forbidden.Load() != 0 || len(urls) < 120 {
+		t.Errorf("%d connections, %d forbidden connects by %d forms", inner.Connections(), forbidden.Load(), len(urls))
 	}
 	t.Logf("0 connects by %d forms", len(urls))
 }
@@ -172,39 +106,63 @@ func TestPublicURLsPassTheCheckOfTheirForm(t *testing.T) {
 	}
 }
 
-// guarantees D8, S-20: a name that was public when it was looked at is checked again, by its
-// address, at every connect.
+// guarantees D8, S-20: a name that flips from a public address to an inner one between
+// the check and the dial, or has both, is checked by its address at every connect.
 func TestARebindingNameNeverLeadsToAConnect(t *testing.T) {
 	t.Parallel()
-	server := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the inner service was reached") })
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var queries atomic.Int64
-	inner, mixed := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("10.0.0.1")
-	s := newSender(t, WebhookConfig{limits: shortLimits, resolver: fakeDNS(t, func(name string) []netip.Addr {
-		queries.Add(1)
-		if strings.HasPrefix(name, "mixed") {
-			return []netip.Addr{mixed, inner, netip.MustParseAddr("169.254.169.254")}
-		}
-		return []netip.Addr{inner}
-	})})
-	const tries = 500
+	inner, names := testkit.Webhook(t), testkit.DNS(t)
+	port := inner.URL[strings.LastIndex(inner.URL, ":")+1:]
+	const public = "93.184.215.14"
+	names.Set("rebind.test", "127.0.0.1")
+	names.Set("mixed.test", public, "127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "64:ff9b::7f00:1", "2002:7f00:1::", "fd00::1", "::ffff:127.0.0.1")
+	names.Set("inner.test", "10.0.0.1", "127.0.0.1", "100.64.0.1", "0.0.0.0")
+	names.Set("six.test", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1")
+	var forbidden atomic.Int64
+	s := newSender(t, WebhookConfig{Resolver: names.Resolver(), limits: shortLimits, onConnect: countForbidden(&forbidden)})
+	const tries = 1000
 	for n := range tries {
-		name := []string{"rebind", "mixed"}[n%2]
-		u := fmt.Sprintf("https://%s%d.test:%s/", name, n, port)
+		name := [...]string{"rebind.test", "rebind.test", "mixed.test", "inner.test", "six.test"}[n%5]
+		if n%5 == 0 {
+			names.Next(name, public) // the next attempt finds 127.0.0.1
+		}
+		u := fmt.Sprintf("https://%s:%s/%d", name, port, n)
 		if err := s.CheckURL(u); err != nil {
 			t.Fatalf("the form of %s is refused: the guard at dial is not tested: %v", u, err)
 		}
-		if out := s.Send(t.Context(), hook(u, true)); out.Class != Permanent || out.WentOut || !strings.Contains(out.Detail, "may not reach") {
-			t.Errorf("%+v", out)
+		out := s.Send(t.Context(), hook(u, n%2 == 0))
+		if out.WentOut || out.Answered || out.Class != Permanent && out.Class != Retry {
+			t.Fatalf("%s: %+v", u, out)
+		}
+		if n%5 == 1 && (out.Class != Permanent || !strings.Contains(out.Detail, "may not reach")) {
+			t.Fatalf("%s after the flip: %+v", u, out)
 		}
 	}
-	if queries.Load() < tries {
-		t.Errorf("%d queries: the resolver was not asked each time", queries.Load())
+	if inner.Connections() != 0 || forbidden.Load() != 0 {
+		t.Errorf("%d connections, %d forbidden connects", inner.Connections(), forbidden.Load())
+	}
+	if n := names.Lookups("*"); n < tries {
+		t.Errorf("%d look-ups: the resolver was not asked each time", n)
 	}
 	t.Logf("0 connects in %d tries", tries)
+}
+
+// guarantee S-20: a redirect leads nowhere, and what a receiver says is told to nobody
+// but operators.
+func TestARedirectToAnInnerAddressIsAFailure(t *testing.T) {
+	t.Parallel()
+	receiver, inner := testkit.Webhook(t), testkit.Webhook(t)
+	s := localSender(t)
+	for _, to := range []string{inner.URL, strings.TrimPrefix(inner.URL, "http:"), "/again", "//169.254.169.254/", "http://[::1]/", "file:///etc/passwd", "gopher://127.0.0.1/", "javascript:x", ""} {
+		for _, status := range []int{300, 301, 302, 303, 305, 307, 308} {
+			receiver.Answer(testkit.AnswerRedirectWith(status, to))
+			if out := s.Send(t.Context(), hook(receiver.URL, true)); out.Class != Permanent || out.Status != status || to != "" && strings.Contains(out.Detail, to) {
+				t.Errorf("%d to %q: %+v", status, to, out)
+			}
+		}
+	}
+	if calls := len(receiver.Calls()); calls != 63 || inner.Connections() != 0 {
+		t.Errorf("%d calls, want 63; %d connections to the inner service", calls, inner.Connections())
+	}
 }
 
 func TestWhatIsAllowedIsReachedAndNothingBeside(t *testing.T) {
@@ -214,12 +172,10 @@ func TestWhatIsAllowedIsReachedAndNothingBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolver := fakeDNS(t, func(name string) []netip.Addr {
-		if name == "elsewhere.test" {
-			return []netip.Addr{netip.MustParseAddr("127.0.0.2")}
-		}
-		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
-	})
+	names := testkit.DNS(t)
+	names.Set("*", "127.0.0.1")
+	names.Set("elsewhere.test", "127.0.0.2")
+	resolver := names.Resolver()
 	for _, c := range []struct {
 		allow, host string
 		ok          bool
@@ -240,7 +196,7 @@ func TestWhatIsAllowedIsReachedAndNothingBeside(t *testing.T) {
 		{"127.0.0.1", "elsewhere.test", false},
 		{"", "127.0.0.1", false},
 	} {
-		s := newSender(t, WebhookConfig{Allow: []string{c.allow}, resolver: resolver, limits: shortLimits})
+		s := newSender(t, WebhookConfig{Allow: []string{c.allow}, Resolver: resolver, limits: shortLimits})
 		out := s.Send(t.Context(), hook("http://"+c.host+":"+port+"/", true))
 		if ok := out.Class == Success; ok != c.ok || !ok && out.Class != Permanent {
 			t.Errorf("allow %q, host %s: %+v", c.allow, c.host, out)
@@ -263,7 +219,7 @@ func TestProxySettingsOfTheEnvironmentAreIgnored(t *testing.T) {
 	if os.Getenv("HTTP_PROXY") == "" {
 		t.Fatal("the environment has no proxy")
 	}
-	s := newSender(t, WebhookConfig{Allow: []string{"receiver.test"}, resolver: fakeDNS(t, nil), limits: shortLimits})
+	s := newSender(t, WebhookConfig{Allow: []string{"receiver.test"}, Resolver: testkit.DNS(t).Resolver(), limits: shortLimits})
 	if out := s.Send(t.Context(), hook("http://receiver.test/", true)); out.Class != Retry || out.WentOut {
 		t.Errorf("%+v", out)
 	}

@@ -2,8 +2,11 @@ package deliver
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
+
+	"vobo/internal/testkit"
 )
 
 func TestBackoffGrowsToItsCeilingWithFullJitter(t *testing.T) {
@@ -93,4 +96,26 @@ func TestRetryAfterIsReadAsSecondsOrDateAndNothingElse(t *testing.T) {
 			t.Errorf("ParseRetryAfter(%q) = %v, want %v", c.values, got, c.want)
 		}
 	}
+}
+
+// field report B30
+func FuzzRetryAfter(f *testing.F) {
+	now := time.Date(2026, 12, 3, 10, 0, 0, 0, time.UTC)
+	for _, form := range testkit.RetryAfterForms(now, MaxRetryAfter) {
+		for _, v := range form.Values {
+			f.Add(v)
+		}
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		wait := ParseRetryAfter([]string{v}, now)
+		if wait < 0 || wait > MaxRetryAfter {
+			t.Fatalf("%q waits %s", v, wait)
+		}
+		if wait%time.Second != 0 || wait > 0 && strings.Trim(v, "0123456789 \t") == "" && strings.Trim(v, "0 \t") == "" {
+			t.Fatalf("%q waits %s", v, wait)
+		}
+		if again := ParseRetryAfter([]string{v, v, "-3"}, now); again != wait {
+			t.Fatalf("%q twice waits %s, once %s", v, again, wait)
+		}
+	})
 }

@@ -32,8 +32,10 @@ type Outcome struct {
 	Detail     string        // for people: one or two sentences without secrets, paths or bodies
 	Status     int           // HTTP status or SMTP reply code; 0 without an answer
 	Body       []byte        // the JSON answer of a webhook that succeeded, at most 64 KiB; else nil
+	Answer     string        // the beginning of what the other side said, at most 4 KiB of printable text; secrets of the request are masked
 	RetryAfter time.Duration // the least wait the other side asks for, at most MaxRetryAfter; 0: none
 	Answered   bool          // a whole answer came
+	Config     bool          // the fault lies with the settings here, not with the receiver or recipient: tell operators
 	WentOut    bool          // something that could take effect reached the wire. WentOut without Answered means: perhaps done
 }
 

@@ -20,8 +20,14 @@ type addressError struct{}
 
 func (*addressError) Error() string { return "the address is not allowed" }
 
-func (s *WebhookSender) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := s.dial(ctx, "http", network, address)
+// guardedDialer connects for one client identity; nil: none.
+type guardedDialer struct {
+	sender *WebhookSender
+	client *ClientTLS
+}
+
+func (d *guardedDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := d.sender.dial(ctx, "http", network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -30,27 +36,41 @@ func (s *WebhookSender) dialPlain(ctx context.Context, network, address string) 
 
 // dialTLS makes the handshake itself, so that what a request writes is counted apart
 // from what TLS writes. It speaks HTTP/1.1 only: a request has a connection to itself.
-func (s *WebhookSender) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *guardedDialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.dial(ctx, "https", network, address)
+	c, err := d.sender.dial(ctx, "https", network, address)
 	if err != nil {
 		return nil, err
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.tls != nil {
-		cfg = s.tls.Clone()
-	}
-	cfg.ServerName, cfg.NextProtos = host, []string{"http/1.1"}
-	ctx, cancel := context.WithTimeout(ctx, s.limits.handshake)
+	slow := &slowError{shaking, d.sender.limits.handshake}
+	ctx, cancel := context.WithTimeoutCause(ctx, slow.limit, slow)
 	defer cancel()
-	secure := tls.Client(c, cfg)
+	secure := tls.Client(c, d.config(host))
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, context.Cause(ctx), c.Close())
 	}
 	return &countedConn{Conn: secure}, nil
+}
+
+func (d *guardedDialer) config(host string) *tls.Config {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.sender.tls != nil {
+		cfg = d.sender.tls.Clone()
+	}
+	cfg.ServerName, cfg.NextProtos = host, []string{"http/1.1"}
+	if d.client == nil {
+		return cfg
+	}
+	if d.client.Certificate != nil {
+		cfg.Certificates = []tls.Certificate{*d.client.Certificate}
+	}
+	if d.client.RootCAs != nil {
+		cfg.RootCAs = d.client.RootCAs
+	}
+	return cfg
 }
 
 // dial connects, checking every single address right before the connect: after that
@@ -66,19 +86,31 @@ func (s *WebhookSender) dial(ctx context.Context, scheme, network, address strin
 	if err != nil {
 		return nil, err
 	}
+	slow := &slowError{connecting, s.limits.dial}
+	ctx, cancel := context.WithTimeoutCause(ctx, slow.limit, slow)
+	defer cancel()
 	d := net.Dialer{
-		Timeout:  s.limits.dial,
 		Resolver: s.resolver,
 		Control: func(network, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil || network != "tcp4" && network != "tcp6" || !s.allow.reachable(to.Addr(), how) {
 				return &addressError{}
 			}
+			if s.onConnect != nil {
+				return s.onConnect(to)
+			}
 			return nil
 		},
 	}
-	return d.DialContext(ctx, network, address)
+	c, err := d.DialContext(ctx, network, address)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(err, context.Cause(ctx))
+	}
+	return c, err
 }
+
+// unreadable is the reason of what nothing better is known of.
+const unreadable = "the answer could not be read"
 
 // reason puts an error of the network into a few words, without addresses or paths.
 func reason(err error) string {
@@ -109,7 +141,7 @@ func reason(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "the connection was closed"
 	}
-	return "the answer could not be read"
+	return unreadable
 }
 
 // printable makes text of the other side, or of a user, safe for one line of a log or

@@ -5,11 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/wneessen/go-mail/smtp"
@@ -141,43 +144,71 @@ func (m *Mailer) Close() {
 //
 // Recipients refused for good are named in Detail while the others get their mail;
 // if one is refused for now, nobody gets it and the whole is tried again. A cut after
-// the last byte and before the answer is Unknown, or Retry if idempotent.
+// the last byte and before the answer is Unknown, or Retry if idempotent. What the
+// settings here are to blame for, and not the recipient, is marked Config.
 func (m *Mailer) Send(ctx context.Context, to []string, raw []byte, idempotent bool) Outcome {
 	if len(to) == 0 {
 		return Outcome{Class: Permanent, Detail: "The mail has no recipient."}
 	}
-	var good, refused []string
+	var good, malformed []string
 	for _, a := range to {
 		if err := CheckAddress(a); err != nil {
-			refused = append(refused, fault.As(err).Message)
+			malformed = append(malformed, fault.As(err).Message)
 			continue
 		}
 		good = append(good, a)
 	}
 	if len(good) == 0 {
-		return Outcome{Class: Permanent, Detail: strings.Join(refused, " ")}
+		return Outcome{Class: Permanent, Detail: strings.Join(malformed, " ")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.limits.total)
 	defer cancel()
+	out := m.handOver(ctx, good, raw, idempotent)
+	for _, what := range malformed {
+		out.Detail += " " + what
+	}
+	return out
+}
+
+// handOver delivers to addresses that are well-formed. It begins again, on a new
+// session, only where nothing of the mail was sent: when the server had ended a kept
+// session, and when it ends the session after it refused a recipient for good, who is
+// left out then.
+func (m *Mailer) handOver(ctx context.Context, to []string, raw []byte, idempotent bool) Outcome {
+	var refused []rejection
 	for {
 		s, kept, err := m.session(ctx)
 		if err != nil {
 			return m.unreachable(err)
 		}
-		out, stale := s.deliver(ctx, m.from, good, raw, idempotent)
-		if stale && kept {
-			continue // the server ended a kept session: not an attempt at this mail
-		}
-		if out.Class == Success {
+		h := s.deliver(ctx, m.from, to, raw, idempotent)
+		if h.Class == Success {
 			m.keep(s)
 		} else {
 			s.drop()
 		}
-		for _, r := range refused {
-			out.Detail += " " + r
+		refused = append(refused, h.refused...)
+		switch {
+		case h.stale && kept:
+			continue
+		case h.cut && len(h.refused) > 0:
+			to = without(to, h.refused)
+			if len(to) == 0 {
+				return allRefused(refused)
+			}
+			continue
 		}
-		return out
+		if len(refused) > 0 {
+			h.Detail += " Refused: " + join(refused) + "."
+		}
+		return h.Outcome
 	}
+}
+
+func without(to []string, refused []rejection) []string {
+	return slices.DeleteFunc(slices.Clone(to), func(a string) bool {
+		return slices.ContainsFunc(refused, func(r rejection) bool { return r.address == a })
+	})
 }
 
 // unreachable classifies what went wrong before a mail was begun. It is the server's
@@ -185,16 +216,28 @@ func (m *Mailer) Send(ctx context.Context, to []string, raw []byte, idempotent b
 func (m *Mailer) unreachable(err error) Outcome {
 	var reply *textproto.Error
 	if errors.As(err, &reply) {
-		return Outcome{Class: Retry, Status: reply.Code, Answered: true, Detail: fmt.Sprintf("The mail server %s does not let us in: %s.", m.host, replyText(reply))}
+		return Outcome{
+			Class: Retry, Status: reply.Code, Answered: true, Config: reply.Code >= 500,
+			Detail: m.hidden(fmt.Sprintf("The mail server %s does not let us in: %s.", m.host, replyText(reply))), Answer: m.hidden(replyAnswer(reply)),
+		}
 	}
 	var known *setupError
 	if errors.As(err, &known) {
-		return Outcome{Class: Retry, Detail: fmt.Sprintf("The mail server %s %s. Check VOBO_SMTP_URL.", m.host, known.what)}
+		return Outcome{Class: Retry, Config: true, Detail: fmt.Sprintf("The mail server %s %s. Check VOBO_SMTP_URL.", m.host, known.what)}
 	}
 	return Outcome{Class: Retry, Detail: fmt.Sprintf("No connection to the mail server %s: %s.", m.host, reason(err))}
 }
 
-// setupError is a mail server that does not offer what VOBO_SMTP_URL asks for.
+// hidden masks the password, which a server may repeat.
+func (m *Mailer) hidden(text string) string {
+	if len(m.password) < minSecret {
+		return text
+	}
+	return mask(text, []string{m.password})
+}
+
+// setupError is a mail server that does not offer what VOBO_SMTP_URL asks for, or with
+// which TLS cannot be agreed.
 type setupError struct{ what string }
 
 func (e *setupError) Error() string { return "deliver: the mail server " + e.what }
@@ -279,7 +322,7 @@ func (m *Mailer) greet(ctx context.Context, s *session) (err error) {
 	if m.mode == implicitTLS {
 		secure := tls.Client(conn, cfg)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return err
+			return tlsFailure(ctx, err)
 		}
 		conn = secure
 	}
@@ -295,7 +338,7 @@ func (m *Mailer) greet(ctx context.Context, s *session) (err error) {
 			return &setupError{"does not offer STARTTLS"}
 		}
 		if err := s.client.StartTLS(cfg); err != nil {
-			return err
+			return tlsFailure(ctx, err)
 		}
 	}
 	if m.user == "" {
@@ -306,6 +349,24 @@ func (m *Mailer) greet(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	return s.client.Auth(auth)
+}
+
+// tlsFailure tells a TLS that cannot be agreed from a connection that merely broke or a
+// server that says "not now".
+func tlsFailure(ctx context.Context, err error) error {
+	var reply *textproto.Error
+	var errno syscall.Errno
+	var slow net.Error
+	switch {
+	case ctx.Err() != nil, errors.As(err, &reply), errors.As(err, &errno), errors.As(err, &slow) && slow.Timeout(),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return err
+	}
+	what := reason(err)
+	if what == unreadable {
+		what = "TLS could not be agreed"
+	}
+	return &setupError{"cannot be reached under TLS: " + what}
 }
 
 func (m *Mailer) auth(c *smtp.Client) (smtp.Auth, error) {

@@ -29,6 +29,7 @@ type Message struct {
 	Date          time.Time
 	References    string // key of the mail that this one follows in its thread, or its <message-id>; "": none
 	AutoSubmitted bool   // a machine wrote it: no answer by an out-of-office robot, please (RFC 3834)
+	Attachments   []Attachment
 }
 
 // Limits of a message.
@@ -66,9 +67,11 @@ func isLetterOrDigit(c byte) bool {
 }
 
 // Bytes writes the message as RFC 5322 and MIME: CRLF line ends, 7-bit, no line above
-// 78 bytes. Whatever the fields hold, there are exactly the headers that the fields
-// ask for: line breaks in names and subjects become one space. An address that is not
-// one, a missing date or an over-long text is fault.InvalidInput.
+// 78 bytes (but for a media type that is longer itself). Whatever the fields hold, there
+// are exactly the headers that the fields ask for: line breaks in names and subjects
+// become one space; attachments stand after the text, each a part of its own. An address
+// that is not one, a missing date, an over-long text and attachments above
+// MaxAttachments are fault.InvalidInput.
 func (m Message) Bytes() ([]byte, error) {
 	id, err := MessageID(m.ID, m.From)
 	if err != nil {
@@ -84,6 +87,9 @@ func (m Message) Bytes() ([]byte, error) {
 	}
 	if len(m.Text)+len(m.HTML) > MaxMessage {
 		return nil, fault.New(fault.InvalidInput, "The mail is larger than %d KiB.", MaxMessage>>10)
+	}
+	if err := m.checkAttachments(); err != nil {
+		return nil, err
 	}
 	references, err := m.references()
 	if err != nil {
@@ -126,27 +132,53 @@ func (m Message) references() (string, error) {
 	return MessageID(r, m.From)
 }
 
+// body writes the text, or text and HTML, or multipart/mixed of those and the attachments.
 func (m Message) body(b *bytes.Buffer) ([]byte, error) {
-	if m.HTML == "" {
-		if err := part(b, "text/plain", m.Text); err != nil {
+	if len(m.Attachments) == 0 {
+		if err := m.content(b); err != nil {
 			return nil, err
 		}
 		return b.Bytes(), nil
 	}
-	sum := sha256.Sum256([]byte("vobo boundary " + m.ID))
-	// "=_" cannot occur in quoted-printable text (RFC 2045 section 6.7).
-	boundary := "=_" + hex.EncodeToString(sum[:12])
+	boundary := m.boundary("mixed")
+	header(b, "Content-Type", "multipart/mixed;\r\n boundary=\""+boundary+"\"")
+	b.WriteString("\r\n--" + boundary + "\r\n")
+	if err := m.content(b); err != nil {
+		return nil, err
+	}
+	for _, a := range m.Attachments {
+		b.WriteString("\r\n--" + boundary + "\r\n")
+		if err := a.write(b); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteString("\r\n--" + boundary + "--\r\n")
+	return b.Bytes(), nil
+}
+
+// boundary makes a separator that no part can hold: "=_" occurs neither in
+// quoted-printable text (RFC 2045 section 6.7) nor in base64.
+func (m Message) boundary(of string) string {
+	sum := sha256.Sum256([]byte("vobo " + of + " " + m.ID))
+	return "=_" + hex.EncodeToString(sum[:12])
+}
+
+func (m Message) content(b *bytes.Buffer) error {
+	if m.HTML == "" {
+		return part(b, "text/plain", m.Text)
+	}
+	boundary := m.boundary("boundary")
 	header(b, "Content-Type", "multipart/alternative;\r\n boundary=\""+boundary+"\"")
 	b.WriteString("\r\n")
 	for _, p := range [][2]string{{"text/plain", m.Text}, {"text/html", m.HTML}} {
 		b.WriteString("--" + boundary + "\r\n")
 		if err := part(b, p[0], p[1]); err != nil {
-			return nil, err
+			return err
 		}
 		b.WriteString("\r\n")
 	}
 	b.WriteString("--" + boundary + "--\r\n")
-	return b.Bytes(), nil
+	return nil
 }
 
 func part(b *bytes.Buffer, mediaType, text string) error {

@@ -39,34 +39,45 @@ func (s *session) quit(within time.Duration) {
 	s.drop()
 }
 
-// deliver hands over one mail. stale tells that the session was over before the mail
-// was begun.
-func (s *session) deliver(ctx context.Context, from string, to []string, raw []byte, idempotent bool) (out Outcome, stale bool) {
+// handover is what became of one mail on one session.
+type handover struct {
+	Outcome
+	stale   bool        // the session was over before the mail was begun
+	cut     bool        // the session ended while recipients were named: nothing was sent
+	refused []rejection // recipients refused for good
+}
+
+// deliver hands over one mail.
+func (s *session) deliver(ctx context.Context, from string, to []string, raw []byte, idempotent bool) handover {
 	defer s.bind(ctx)()
 	s.mails++
 	if err := s.client.Mail("<" + from + ">"); err != nil {
-		var reply *textproto.Error
-		stale = ctx.Err() == nil && (!errors.As(err, &reply) || reply.Code == 421)
-		return refusal("The mail server did not take the sender", err), stale
+		out := refusal("The mail server did not take the sender", err)
+		out.Config = out.Class == Permanent || loginReply(err)
+		return handover{Outcome: out, stale: ctx.Err() == nil && ended(err)}
 	}
-	refused, now := s.recipients(to)
-	if now != nil {
-		return *now, false
+	refused, err := s.recipients(to)
+	switch {
+	case err != nil:
+		out := refusal("The mail server did not take "+err.address, err.cause)
+		out.Config = loginReply(err.cause)
+		return handover{Outcome: out, cut: ctx.Err() == nil && ended(err.cause), refused: refused}
+	case len(refused) == len(to):
+		return handover{Outcome: allRefused(refused)}
 	}
-	if len(refused) == len(to) {
-		return Outcome{Class: Permanent, Status: refused[0].code, Answered: true, Detail: "The mail server refused " + join(refused) + "."}, false
-	}
-	out = s.data(raw, idempotent)
-	if len(refused) > 0 {
-		out.Detail += " Refused: " + join(refused) + "."
-	}
-	return out, false
+	out := s.data(raw, idempotent)
+	return handover{Outcome: out, refused: refused}
 }
 
 // rejection is a recipient refused for good.
 type rejection struct {
 	address, text string
 	code          int
+}
+
+func allRefused(refused []rejection) Outcome {
+	list := join(refused)
+	return Outcome{Class: Permanent, Status: refused[0].code, Answered: true, Detail: "The mail server refused " + list + ".", Answer: clipBytes(readable(list), maxAnswerText)}
 }
 
 func join(all []rejection) string {
@@ -77,20 +88,24 @@ func join(all []rejection) string {
 	return strings.Join(parts, ", ")
 }
 
-// recipients names the recipients. now is the outcome if nothing may be sent yet.
-func (s *session) recipients(to []string) (refused []rejection, now *Outcome) {
+// recipientError is a recipient that could not be named now.
+type recipientError struct {
+	address string
+	cause   error
+}
+
+// recipients names the recipients; it stops at the first that is not taken for now.
+func (s *session) recipients(to []string) (refused []rejection, _ *recipientError) {
 	for _, a := range to {
 		err := s.client.Rcpt("<" + a + ">")
 		if err == nil {
 			continue
 		}
 		var reply *textproto.Error
-		if errors.As(err, &reply) && permanent(reply.Code) {
-			refused = append(refused, rejection{a, replyText(reply), reply.Code})
-			continue
+		if !errors.As(err, &reply) || !permanent(reply.Code) {
+			return refused, &recipientError{a, err}
 		}
-		out := refusal("The mail server did not take "+a, err)
-		return nil, &out
+		refused = append(refused, rejection{a, replyText(reply), reply.Code})
 	}
 	return refused, nil
 }
@@ -109,7 +124,11 @@ func (s *session) data(raw []byte, idempotent bool) Outcome {
 	var reply *textproto.Error
 	switch {
 	case err == nil:
-		return Outcome{Class: Success, Status: 250, Answered: true, WentOut: true, Detail: "The mail server took the mail."}
+		out := Outcome{Class: Success, Status: 250, Answered: true, WentOut: true, Detail: "The mail server took the mail."}
+		if d, ok := w.(*smtp.DataCloser); ok {
+			out.Answer = clipBytes(readable(strings.TrimSpace("250 "+d.ServerResponse())), maxAnswerText)
+		}
+		return out
 	case errors.As(err, &reply):
 		out := refusal("The mail server did not take the text", err)
 		out.WentOut = true
@@ -124,23 +143,39 @@ func refusal(what string, err error) Outcome {
 	if !errors.As(err, &reply) {
 		return Outcome{Class: Retry, Detail: fmt.Sprintf("%s: %s.", what, reason(err))}
 	}
-	out := Outcome{Class: Retry, Status: reply.Code, Answered: true, Detail: fmt.Sprintf("%s: %s.", what, replyText(reply))}
+	out := Outcome{Class: Retry, Status: reply.Code, Answered: true, Detail: fmt.Sprintf("%s: %s.", what, replyText(reply)), Answer: replyAnswer(reply)}
 	if permanent(reply.Code) {
 		out.Class = Permanent
 	}
 	return out
 }
 
-// permanent tells the replies that no repetition changes. Those about logging in
-// (RFC 4954: 530, 534, 535, 538) are about us, not about the mail.
-func permanent(code int) bool {
-	switch code {
-	case 530, 534, 535, 538:
-		return false
-	}
-	return code >= 500 && code < 600
+// ended tells whether the session is over: the connection broke, or the server said
+// that it closes it (421).
+func ended(err error) bool {
+	var reply *textproto.Error
+	return !errors.As(err, &reply) || reply.Code == 421
 }
 
+// loginReply tells a reply about logging in, which is about us and not about the mail.
+func loginReply(err error) bool {
+	var reply *textproto.Error
+	return errors.As(err, &reply) && aboutLogin(reply.Code)
+}
+
+// aboutLogin tells the replies of RFC 4954, which any command may get.
+func aboutLogin(code int) bool { return code == 530 || code == 534 || code == 535 || code == 538 }
+
+// permanent tells the replies that no repetition changes; those about logging in change
+// with our settings.
+func permanent(code int) bool { return code >= 500 && code < 600 && !aboutLogin(code) }
+
+// replyText is a reply in one short line.
 func replyText(e *textproto.Error) string {
 	return strings.TrimRight(fmt.Sprintf("%d %s", e.Code, printable(strings.TrimSpace(e.Msg), 300)), " .")
+}
+
+// replyAnswer is a reply as it was said, for operators.
+func replyAnswer(e *textproto.Error) string {
+	return clipBytes(readable(fmt.Sprintf("%d %s", e.Code, strings.ToValidUTF8(e.Msg, "?"))), maxAnswerText)
 }

@@ -148,6 +148,9 @@ func TestLoginAndTLSFailuresAreRetriedAndNameTheSetting(t *testing.T) {
 		if out.Class != c.class || out.Status != c.status || !strings.Contains(out.Detail, c.detail) || c.class == Retry && out.WentOut {
 			t.Errorf("%s: %+v", name, out)
 		}
+		if ours := name != "right password" && name != "nobody listens there"; out.Config != ours {
+			t.Errorf("%s: config is %v", name, out.Config)
+		}
 		if strings.Contains(out.Detail, "nope") || strings.Contains(out.Detail, "p@ss") {
 			t.Errorf("%s: the password is in %q", name, out.Detail)
 		}

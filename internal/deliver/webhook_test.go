@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"vobo/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var attemptTime = time.Date(2026, 12, 3, 10, 0, 0, 0, time.UTC)
 
 // shortLimits let a hanging receiver be seen within a moment.
-var shortLimits = phaseLimits{dial: 2 * time.Second, handshake: 2 * time.Second, header: 300 * time.Millisecond, total: 900 * time.Millisecond}
+var shortLimits = phaseLimits{dial: 2 * time.Second, handshake: 2 * time.Second, write: time.Second, header: 700 * time.Millisecond, body: 700 * time.Millisecond, total: 2 * time.Second, fetch: 2 * time.Second}
 
 func newSender(t *testing.T, cfg WebhookConfig) *WebhookSender {
 	t.Helper()
@@ -317,7 +319,7 @@ func TestWithoutAConnectionNothingIsUnknown(t *testing.T) {
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request got through") }))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(secure.Close)
-	s := newSender(t, WebhookConfig{Allow: []string{"127.0.0.1", "nowhere.invalid"}, resolver: fakeDNS(t, nil)})
+	s := newSender(t, WebhookConfig{Allow: []string{"127.0.0.1", "nowhere.invalid"}, Resolver: testkit.DNS(t).Resolver()})
 	for name, url := range map[string]string{
 		"refused": "http://" + closed, "plain where TLS is asked": strings.Replace(notTLS.URL, "http:", "https:", 1),
 		"unknown certificate": secure.URL, "no such name": "https://nowhere.invalid/",

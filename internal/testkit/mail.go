@@ -25,6 +25,15 @@ type Mail struct {
 	MessageID  string // with its angle brackets
 	Text, HTML string // decoded parts; empty where there is none
 	Raw        []byte
+
+	Attachments []MailAttachment // in order
+}
+
+// MailAttachment is a file that came with a mail.
+type MailAttachment struct {
+	Name      string // decoded; as it came, whatever it holds
+	MediaType string // without parameters
+	Data      []byte
 }
 
 // ParseMail reads a message with its text and HTML parts, however nested. It
@@ -54,10 +63,21 @@ func (m *Mail) addPart(header func(string) string, body io.Reader) error {
 	if strings.HasPrefix(kind, "multipart/") {
 		return m.addParts(multipart.NewReader(body, params["boundary"]))
 	}
-	text, err := decodePart(header("Content-Transfer-Encoding"), body)
+	raw, err := decodePart(header("Content-Transfer-Encoding"), body)
 	if err != nil {
 		return fmt.Errorf("read the %s part: %w", kind, err)
 	}
+	if text := header("Content-Disposition"); text != "" {
+		disposition, names, err := mime.ParseMediaType(text)
+		if err != nil {
+			return fmt.Errorf("read the disposition %q: %w", text, err)
+		}
+		if disposition == "attachment" {
+			m.Attachments = append(m.Attachments, MailAttachment{Name: names["filename"], MediaType: kind, Data: raw})
+			return nil
+		}
+	}
+	text := strings.ReplaceAll(string(raw), "\r\n", "\n")
 	switch kind {
 	case "text/plain":
 		m.Text += text
@@ -82,7 +102,7 @@ func (m *Mail) addParts(parts *multipart.Reader) error {
 	}
 }
 
-func decodePart(encoding string, body io.Reader) (string, error) {
+func decodePart(encoding string, body io.Reader) ([]byte, error) {
 	switch strings.ToLower(encoding) {
 	case "", "7bit", "8bit", "binary":
 	case "quoted-printable":
@@ -90,10 +110,9 @@ func decodePart(encoding string, body io.Reader) (string, error) {
 	case "base64":
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	default:
-		return "", fmt.Errorf("unknown transfer encoding %q", encoding)
+		return nil, fmt.Errorf("unknown transfer encoding %q", encoding)
 	}
-	text, err := io.ReadAll(body)
-	return strings.ReplaceAll(string(text), "\r\n", "\n"), err
+	return io.ReadAll(body)
 }
 
 // decisionLink is the address of a decision page: a JWT behind /a/.

@@ -4,49 +4,49 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/emersion/go-smtp"
 )
 
-// MailMode is what a mail server does with a message.
-type MailMode int
-
-// The modes of a MailServer.
-const (
-	MailAccept         MailMode = iota // 250
-	MailDefer                          // 451 after the content: try again later
-	MailReject                         // 554 after the content: never
-	MailDeferRcpt                      // 450 to the recipient
-	MailRejectRcpt                     // 550 to the recipient
-	MailDropBeforeData                 // the connection is cut before any content
-	MailDropAfterData                  // the message is kept and the connection cut before the answer
-	MailHold                           // the message is kept and the answer held back until Release
-)
-
-// MailServer is a real SMTP server that keeps what it is sent.
+// MailServer is a real SMTP server that keeps what it is sent and fails as it is told.
+//
+// It reads as laxly as the worst servers do: a bare line feed ends a line, and a line
+// of one dot ends a message whatever line end stands before and after it. A text that
+// smuggles a second mail past any server smuggles it past this one.
 type MailServer struct {
 	addr     string
-	startTLS bool
+	tls      *tls.Config // nil: no STARTTLS
 	certFile string
+	login    [2]string // user and password; "": none needed
 	mails    journal[Mail]
-	modes    script[MailMode]
+	commands journal[string]
+	messages script[MailMode]
+	sessions script[MailMode]
 	release  chan struct{}
+	unhold   sync.Once
+
+	mu      sync.Mutex
+	refused map[string]int // lower-case recipient → reply code
+	limit   int            // mails per session; 0: any
+	idle    time.Duration  // 0: for ever
+	conns   map[net.Conn]bool
+	opened  int
+	closed  bool
+	ended   sync.WaitGroup
 }
 
 // SMTP starts a mail server without TLS; it ends with the test.
 func SMTP(t testing.TB) *MailServer {
 	t.Helper()
-	return serveSMTP(t, nil)
+	return serveSMTP(t, &MailServer{})
 }
 
 // SMTPWithStartTLS starts a mail server that takes mail under STARTTLS only.
@@ -54,69 +54,153 @@ func SMTP(t testing.TB) *MailServer {
 func SMTPWithStartTLS(t testing.TB) *MailServer {
 	t.Helper()
 	donor := httptest.NewTLSServer(nil) // lends its certificate for 127.0.0.1
-	config := &tls.Config{Certificates: donor.TLS.Certificates}
+	server := &MailServer{
+		tls:      &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12},
+		certFile: filepath.Join(t.TempDir(), "mail-ca.pem"),
+	}
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: donor.Certificate().Raw})
 	donor.Close()
-	server := serveSMTP(t, config)
-	server.certFile = filepath.Join(t.TempDir(), "mail-ca.pem")
 	if err := os.WriteFile(server.certFile, block, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return server
+	return serveSMTP(t, server)
 }
 
-func serveSMTP(t testing.TB, config *tls.Config) *MailServer {
+// SMTPWithLogin starts a mail server without TLS that takes mail after AUTH PLAIN only.
+// URL holds the user and the password.
+func SMTPWithLogin(t testing.TB, user, password string) *MailServer {
+	t.Helper()
+	return serveSMTP(t, &MailServer{login: [2]string{user, password}})
+}
+
+func serveSMTP(t testing.TB, m *MailServer) *MailServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("start a mail server: %v", err)
 	}
-	m := &MailServer{addr: listener.Addr().String(), startTLS: config != nil, release: make(chan struct{})}
-	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &mailSession{server: m, conn: c}, nil
-	}))
-	server.Domain, server.TLSConfig = "mail.test", config
-	server.ReadTimeout, server.WriteTimeout = time.Minute, time.Minute
-	server.ErrorLog = log.New(io.Discard, "", 0) // it reports the connections that the modes cut
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	m.addr, m.release = listener.Addr().String(), make(chan struct{})
+	m.refused, m.conns = map[string]int{}, map[net.Conn]bool{}
+	m.ended.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // closed at the end of the test
+			}
+			if m.enter(conn) {
+				m.ended.Go(func() { m.talk(conn) })
+			}
+		}
+	})
 	t.Cleanup(func() {
 		m.Release()
-		if err := server.Close(); err != nil && !errors.Is(err, smtp.ErrServerClosed) {
+		if err := listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("stop the mail server: %v", err)
 		}
-		if err := <-ended; err != nil && !errors.Is(err, smtp.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			t.Errorf("mail server: %v", err)
-		}
+		m.mu.Lock()
+		m.closed = true
+		m.mu.Unlock()
+		m.Cut()
+		m.ended.Wait()
 	})
 	return m
 }
 
 // URL is the server's address in the form of VOBO_SMTP_URL.
 func (m *MailServer) URL() string {
-	if m.startTLS {
-		return "smtp://" + m.addr + "?tls=starttls"
+	u := url.URL{Scheme: "smtp", Host: m.addr, RawQuery: "tls=none"}
+	if m.tls != nil {
+		u.RawQuery = "tls=starttls"
 	}
-	return "smtp://" + m.addr + "?tls=none"
+	if m.login[0] != "" {
+		u.User = url.UserPassword(m.login[0], m.login[1])
+	}
+	return u.String()
 }
 
 // CertFile is a PEM file for SSL_CERT_FILE; empty without TLS.
 func (m *MailServer) CertFile() string { return m.certFile }
 
-// SetMode sets what happens to every message from now on.
-func (m *MailServer) SetMode(mode MailMode) { m.modes.set(mode) }
+// SetMode sets what happens to every message from now on, or to every session if the
+// mode acts before a message can begin. MailAccept ends both.
+func (m *MailServer) SetMode(mode MailMode) {
+	m.messages.set(MailAccept)
+	m.sessions.set(MailAccept)
+	m.scriptOf(mode).set(mode)
+}
 
-// Next sets what happens to the next messages, one mode each, before the mode
-// of SetMode holds again.
-func (m *MailServer) Next(modes ...MailMode) { m.modes.queue(modes...) }
-
-// Release lets every answer go that MailHold held back, also later ones.
-func (m *MailServer) Release() {
-	select {
-	case <-m.release:
-	default:
-		close(m.release)
+// Next sets what happens to the next messages (or sessions), one mode each, before the
+// mode of SetMode holds again.
+func (m *MailServer) Next(modes ...MailMode) {
+	for _, mode := range modes {
+		m.scriptOf(mode).queue(mode)
 	}
+}
+
+func (m *MailServer) scriptOf(mode MailMode) *script[MailMode] {
+	switch mode.at {
+	case AtGreeting, AtHello, AtStartTLS, AtAuth:
+		return &m.sessions
+	}
+	return &m.messages
+}
+
+// Release lets every answer go that MailHold and MailStall held back, also later ones.
+func (m *MailServer) Release() { m.unhold.Do(func() { close(m.release) }) }
+
+// RefuseRecipient answers code to RCPT of one address from now on, whatever the mode
+// is; 0 takes it again.
+func (m *MailServer) RefuseRecipient(address string, code int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refused[strings.ToLower(address)] = code
+}
+
+// CloseAfter lets a session take n mails and answers 421 to the next, closing the
+// connection; 0 sets no limit.
+func (m *MailServer) CloseAfter(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit = n
+}
+
+// CloseWhenIdle says 421 and closes a session that is silent for that long; 0 never.
+// Sessions that are silent already keep the limit that they had.
+func (m *MailServer) CloseWhenIdle(after time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.idle = after
+}
+
+// Cut closes every open connection without a word.
+func (m *MailServer) Cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for conn := range m.conns {
+		// It may be closed already, which is what is wanted.
+		_ = conn.Close()
+	}
+}
+
+// Open is how many sessions are open now.
+func (m *MailServer) Open() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.conns)
+}
+
+// Sessions is how many sessions there were.
+func (m *MailServer) Sessions() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.opened
+}
+
+// Commands returns every command line that came, in order of arrival and as it came,
+// without its line end. The content of messages is not among them.
+func (m *MailServer) Commands() []string {
+	found, _ := m.commands.snapshot(func(string) bool { return true })
+	return found
 }
 
 // Mails returns the mails kept so far in order of arrival, with those whose
@@ -159,66 +243,33 @@ func isTo(to string) func(Mail) bool {
 	}
 }
 
-// mailSession is one connection's dialogue.
-type mailSession struct {
-	server *MailServer
-	conn   *smtp.Conn
-	mode   MailMode
-	from   string
-	to     []string
+// enter counts a connection in, unless the server has ended.
+func (m *MailServer) enter(conn net.Conn) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		_ = conn.Close() // nobody is served any more
+		return false
+	}
+	m.opened++
+	m.conns[conn] = true
+	return true
 }
 
-func (s *mailSession) Reset()        { s.from, s.to = "", nil }
-func (s *mailSession) Logout() error { return nil }
-
-func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error {
-	if _, encrypted := s.conn.TLSConnectionState(); s.server.startTLS && !encrypted {
-		return &smtp.SMTPError{Code: 530, EnhancedCode: smtp.EnhancedCode{5, 7, 0}, Message: "Must issue a STARTTLS command first"}
-	}
-	s.from, s.mode = from, s.server.modes.take()
-	return nil
+func (m *MailServer) leave(conn net.Conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.conns, conn)
 }
 
-func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
-	switch s.mode {
-	case MailDeferRcpt:
-		return &smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 1}, Message: "Mailbox busy"}
-	case MailRejectRcpt:
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
-	case MailDropBeforeData:
-		return s.drop()
-	}
-	s.to = append(s.to, to)
-	return nil
+func (m *MailServer) limits() (mails int, idle time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.limit, m.idle
 }
 
-func (s *mailSession) Data(r io.Reader) error {
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	switch s.mode {
-	case MailDefer:
-		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "Try again later"}
-	case MailReject:
-		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "Message refused"}
-	}
-	mail, err := ParseMail(raw)
-	if err != nil {
-		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: err.Error()}
-	}
-	mail.From, mail.To, mail.Answered = s.from, slices.Clone(s.to), s.mode != MailDropAfterData
-	s.server.mails.append(mail)
-	switch s.mode {
-	case MailDropAfterData:
-		return s.drop()
-	case MailHold:
-		<-s.server.release
-	}
-	return nil
-}
-
-// drop cuts the connection; the answer that it returns has nowhere to go.
-func (s *mailSession) drop() error {
-	return errors.Join(errors.New("connection cut on purpose"), s.conn.Conn().Close())
+func (m *MailServer) refusal(address string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refused[strings.ToLower(address)]
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
+	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // WebhookCall is one request that a receiver got.
@@ -18,6 +18,7 @@ type WebhookCall struct {
 	Path   string // with the query
 	Header http.Header
 	Body   []byte
+	Client string // name in the certificate of who called; "": none was shown
 }
 
 // JSON reads the body into target and fails the test where it is not JSON.
@@ -30,116 +31,92 @@ func (c WebhookCall) JSON(t testing.TB, target any) {
 	}
 }
 
-// WebhookAnswer is what a receiver does with a call that it has recorded.
-type WebhookAnswer func(w http.ResponseWriter, r *http.Request, call WebhookCall)
-
-// AnswerJSON answers with a status and a JSON body.
-func AnswerJSON(status int, body string) WebhookAnswer {
-	return func(w http.ResponseWriter, _ *http.Request, _ WebhookCall) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		write(w, []byte(body))
-	}
-}
-
-// AnswerStatus answers with a status and no body.
-func AnswerStatus(status int) WebhookAnswer {
-	return func(w http.ResponseWriter, _ *http.Request, _ WebhookCall) { w.WriteHeader(status) }
-}
-
-// AnswerRetryAfter answers with a status and a Retry-After in seconds.
-func AnswerRetryAfter(status, seconds int) WebhookAnswer {
-	return func(w http.ResponseWriter, _ *http.Request, _ WebhookCall) {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		w.WriteHeader(status)
-	}
-}
-
-// AnswerRedirect answers 307 to another address.
-func AnswerRedirect(to string) WebhookAnswer {
-	return func(w http.ResponseWriter, r *http.Request, _ WebhookCall) {
-		http.Redirect(w, r, to, http.StatusTemporaryRedirect)
-	}
-}
-
-// AnswerHuge answers 200 with a body of that many bytes.
-func AnswerHuge(size int) WebhookAnswer {
-	return func(w http.ResponseWriter, _ *http.Request, _ WebhookCall) {
-		chunk := bytes.Repeat([]byte("x"), 32<<10)
-		for ; size > 0; size -= len(chunk) {
-			if !write(w, chunk[:min(size, len(chunk))]) {
-				return
-			}
-		}
-	}
-}
-
-// AnswerDrip answers 200 and then a byte now and then until the caller leaves.
-func AnswerDrip(every time.Duration) WebhookAnswer {
-	return func(w http.ResponseWriter, r *http.Request, _ WebhookCall) {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		flush := http.NewResponseController(w)
-		for write(w, []byte("x")) && flush.Flush() == nil {
-			select {
-			case <-tick.C:
-			case <-r.Context().Done():
-				return
-			}
-		}
-	}
-}
-
-// AnswerNever holds the call until the caller leaves.
-func AnswerNever() WebhookAnswer {
-	return func(_ http.ResponseWriter, r *http.Request, _ WebhookCall) { <-r.Context().Done() }
-}
-
-// AnswerReset takes the call and resets the connection (RST) without an answer.
-func AnswerReset() WebhookAnswer {
-	return func(w http.ResponseWriter, _ *http.Request, _ WebhookCall) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			panic(err) // only a server without connections, which httptest is not
-		}
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			if err := tcp.SetLinger(0); err != nil {
-				panic(err)
-			}
-		}
-		if err := conn.Close(); err != nil {
-			panic(err)
-		}
-	}
-}
-
-// write tells whether the caller is still there.
-func write(w io.Writer, b []byte) bool {
-	_, err := w.Write(b)
-	return err == nil
-}
-
 // WebhookReceiver is a real HTTP server on the loopback address that records
 // calls before it answers them.
 type WebhookReceiver struct {
 	URL     string // without a slash at its end
+	server  *httptest.Server
 	calls   journal[WebhookCall]
 	answers script[WebhookAnswer]
+	door    atomic.Int32 // a doorMode
+	entered atomic.Int64
+
+	certFile, clientCert, clientKey string
 }
+
+// doorMode is what happens to connections before anything is read of them.
+type doorMode int32
+
+const (
+	doorOpen doorMode = iota
+	doorReset
+	doorClosed
+)
 
 // Webhook starts a receiver that answers 204; it ends with the test.
 func Webhook(t testing.TB) *WebhookReceiver {
 	t.Helper()
+	receiver := newReceiver()
+	receiver.server.Start()
+	return receiver.startedFor(t)
+}
+
+func newReceiver() *WebhookReceiver {
 	receiver := &WebhookReceiver{}
 	receiver.answers.set(AnswerStatus(http.StatusNoContent))
-	server := httptest.NewServer(receiver)
-	receiver.URL = server.URL
-	t.Cleanup(func() {
-		server.CloseClientConnections() // ends AnswerNever
-		server.Close()
-	})
+	receiver.server = httptest.NewUnstartedServer(receiver)
+	receiver.server.Listener = &door{receiver.server.Listener, receiver}
+	receiver.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports the connections that answers cut
 	return receiver
 }
+
+func (s *WebhookReceiver) startedFor(t testing.TB) *WebhookReceiver {
+	s.URL = s.server.URL
+	t.Cleanup(func() {
+		s.server.CloseClientConnections() // ends AnswerNever
+		s.server.Close()
+	})
+	return s
+}
+
+// door counts connections and slams before those that are not to be read.
+type door struct {
+	net.Listener
+	receiver *WebhookReceiver
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		conn, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		d.receiver.entered.Add(1)
+		switch doorMode(d.receiver.door.Load()) {
+		case doorOpen:
+			return conn, nil
+		case doorReset:
+			resetConn(conn)
+		case doorClosed:
+			_ = conn.Close() // the caller may have left
+		}
+	}
+}
+
+// ResetConnections resets (RST) every new connection before a byte of it is read.
+func (s *WebhookReceiver) ResetConnections() { s.door.Store(int32(doorReset)) }
+
+// CloseConnections closes every new connection before a byte of it is read.
+func (s *WebhookReceiver) CloseConnections() { s.door.Store(int32(doorClosed)) }
+
+// TakeConnections ends ResetConnections and CloseConnections.
+func (s *WebhookReceiver) TakeConnections() { s.door.Store(int32(doorOpen)) }
+
+// CutConnections closes all open connections, also those that are kept for later calls.
+func (s *WebhookReceiver) CutConnections() { s.server.CloseClientConnections() }
+
+// Connections is how many connections were made so far.
+func (s *WebhookReceiver) Connections() int { return int(s.entered.Load()) }
 
 // Answer sets how every call is answered from now on.
 func (s *WebhookReceiver) Answer(answer WebhookAnswer) { s.answers.set(answer) }
@@ -172,6 +149,9 @@ func (s *WebhookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the caller left while sending: no call
 	}
 	call := WebhookCall{Method: r.Method, Path: r.URL.RequestURI(), Header: r.Header.Clone(), Body: body}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		call.Client = r.TLS.PeerCertificates[0].Subject.CommonName
+	}
 	answer := s.answers.take()
 	s.calls.append(call)
 	answer(w, r, call)
