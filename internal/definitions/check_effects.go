@@ -126,6 +126,10 @@ func (b *builder) checkCallbacks(g *graph) {
 	}
 }
 
+// OpenToSystem tells whether a system of that name (without "system:") may raise the
+// event, as far as the definition alone says; a principal that is computed may be it.
+func (e *Event) OpenToSystem(system string) bool { return systemMay(e, system) }
+
 func systemMay(e *Event, system string) bool {
 	return slices.ContainsFunc(e.Arms, func(a *Arm) bool {
 		return slices.ContainsFunc(a.By, func(p Principal) bool {

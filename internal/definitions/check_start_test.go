@@ -30,6 +30,7 @@ func TestEffectsOnOtherInstancesAreChecked(t *testing.T) {
 		{"wait for two of one", start("wait: 2"), `23:41: wait asks for 2 children, but only one is started. (add for_each, or leave wait out)`},
 		{"wait for the detached", start("wait: all, detach: true"), `23:35: Nobody waits for detached children.`},
 		{"an unknown key", start("watch: all"), `23:35: start has no key "watch".`},
+		{"an instance that starts itself", effect("start: {definition: demo, detach: true}"), `23:30: warning: demo starts instances of itself. (children may be 16 deep; start another definition, or add when to the effect)`},
 		{"a callback", effect(`start: {definition: sub}, callback: {events: [go], as: "system:x"}`), `23:36: callback goes with a webhook only.
 23:55: system:x may not raise go in the state waiting. (add "system:x" to its by)`},
 		{"idempotent", effect("start: {definition: sub}, idempotent: true"), `23:36: part happens once however often it is tried; it has no idempotent. (leave it out)`},

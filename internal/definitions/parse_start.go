@@ -39,6 +39,10 @@ func (b *builder) start(n *yaml.Node, w where) *Start {
 		s.Data = b.assigns(v, "start.data", w, nil)
 	}
 	b.waitFor(s, m)
+	if s.Definition != "" && s.Definition == b.def.Name {
+		b.warnAt(m.values["definition"], "starts-itself", "children may be 16 deep; start another definition, or add when to the effect",
+			"%s starts instances of itself.", s.Definition)
+	}
 	m.done()
 	return s
 }
