@@ -178,10 +178,21 @@ func (b *bundle) outcome(name string, status fsm.EffectStatus, result string) fs
 // resolve says as an operator what became of an effect.
 func (b *bundle) resolve(name string, status fsm.EffectStatus) fsm.Step {
 	b.t.Helper()
-	return b.w.Fire(&fsm.Event{
-		Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"),
-		Result: &fsm.ResultEvent{Effect: b.effect(name).EffectID, Status: status, Resolved: true},
-	}, nil, b.now)
+	return b.resolveWith(name, status, "")
+}
+
+// resolveWith says what became of an effect, with a result as JSON ("" : none).
+func (b *bundle) resolveWith(name string, status fsm.EffectStatus, result string) fsm.Step {
+	b.t.Helper()
+	r := &fsm.ResultEvent{Effect: b.effect(name).EffectID, Status: status, Resolved: true}
+	if result != "" {
+		tree, err := definitions.DecodeJSON([]byte(result))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		r.Result = tree
+	}
+	return b.w.Fire(&fsm.Event{Kind: fsm.KindEffectResult, Actor: b.w.Person("olga@example.com"), Result: r}, nil, b.now)
 }
 
 // again tries an effect again as an operator.

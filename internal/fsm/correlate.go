@@ -112,6 +112,23 @@ func (p *planner) pairs(e *definitions.Event, data map[string]any) []Pair {
 	return pairs
 }
 
+// CallFits says why a call without a token does not fit the open wait's correlation,
+// without deciding anything; "" where it fits, or the wait does not know the event.
+func CallFits(snap *Snapshot, event string, input any) string {
+	p := newPlanner(snap, &Event{Kind: KindRaise, Assurance: ByCallback, Name: event, Input: input}, snap.Instance.LastEventAt)
+	if p.state == nil {
+		return ""
+	}
+	e := p.state.Event(event)
+	if e == nil {
+		return ""
+	}
+	if err := p.matches(e); err != nil {
+		return fault.As(err).Message
+	}
+	return ""
+}
+
 // matches refuses a call without a token that was found by correlation and no longer
 // fits: the data may have changed since. What the call does not carry is not compared:
 // then it was found by its business key.

@@ -110,6 +110,10 @@ func TestAResultThatIsRefusedLeavesTheEffectDoneAndAsksForAttention(t *testing.T
 		if b.attention("result-refused") == nil || step.Result == nil || b.effect("first").Status != fsm.EffectSucceeded || b.w.Instance.Data["a"] != nil {
 			t.Errorf("%s: attention %v, data %v", result, b.w.Instance.Attention, b.w.Instance.Data)
 		}
+		b.accepted(b.resolveWith("first", fsm.EffectSucceeded, `{"id":"B"}`))
+		if b.attention("result-refused") != nil || b.w.Instance.Data["a"] != "B" {
+			t.Errorf("%s, then corrected: attention %v, data %v", result, b.w.Instance.Attention, b.w.Instance.Data)
+		}
 	}
 }
 

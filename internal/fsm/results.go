@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"vobo/internal/definitions"
 	"vobo/internal/fault"
@@ -29,7 +30,7 @@ func (p *planner) result() error {
 	if row == nil {
 		return broken("effect %s is not in the snapshot", r.Effect.ref())
 	}
-	if r.Resolved && row.Status != EffectUnknown && row.Status != EffectDead {
+	if r.Resolved && row.Status != EffectUnknown && row.Status != EffectDead && !p.corrects(row, r) {
 		return fault.New(fault.Conflict, "The effect is %s: there is nothing to resolve.", row.Status)
 	}
 	if r.Resolved && r.Status == EffectDead && row.Status == EffectDead && row.GivenUp {
@@ -49,6 +50,13 @@ func (p *planner) result() error {
 		return p.finishResult(row, noted)
 	}
 	return p.followUp(row, outcome, noted)
+}
+
+// corrects tells whether a person gives another result for one that was refused.
+func (p *planner) corrects(row *EffectRow, r *ResultEvent) bool {
+	ref := row.ref()
+	return row.Status == EffectSucceeded && r.Status == EffectSucceeded &&
+		slices.ContainsFunc(p.inst.Attention, func(a Attention) bool { return a.Reason == "result-refused" && a.Ref == ref })
 }
 
 // effectActor makes the event the effect's, unless a person resolves it.
@@ -71,7 +79,8 @@ func (p *planner) seeResult(r *ResultEvent) {
 func (p *planner) noteOutcome(row *EffectRow, r *ResultEvent) bool {
 	ref := row.ref()
 	about := func(a Attention) bool {
-		return a.Ref == ref && (a.Reason == "dead-effect" || a.Reason == "unknown-effect" || a.Reason == "manual-compensation")
+		return a.Ref == ref && (a.Reason == "dead-effect" || a.Reason == "unknown-effect" || a.Reason == "manual-compensation" ||
+			a.Reason == "result-refused")
 	}
 	switch {
 	case r.Status == EffectSucceeded || r.Resolved:

@@ -246,7 +246,7 @@ func (p *planner) escalate(row *DeadlineRow, rule *definitions.Deadline, reason 
 		if err := p.mailNewTasks("escalated"); err != nil {
 			return err
 		}
-		if len(added) > 0 {
+		if len(added) > 0 && !p.ownersUnreachable() {
 			if err := p.tellOwners(before); err != nil {
 				return err
 			}
@@ -261,6 +261,16 @@ func (p *planner) escalate(row *DeadlineRow, rule *definitions.Deadline, reason 
 		return err
 	}
 	return p.record(Transition{Kind: TEscalation, From: p.inst.State, Wait: p.inst.Wait, Reason: reason})
+}
+
+// ownersUnreachable tells whether the escalation came because no mail reaches those who
+// were asked: another one would not either.
+func (p *planner) ownersUnreachable() bool {
+	if p.ev.Result == nil {
+		return false
+	}
+	row := p.effectRow(p.ev.Result.Effect)
+	return row != nil && row.Kind == kindTaskMail
 }
 
 // openLate opens the wait's task when an escalation brings the first people who can
@@ -335,6 +345,9 @@ func (p *planner) raiseAgain() error {
 	}
 	if p.ev.Result != nil {
 		return p.result()
+	}
+	if p.ev.Name == "" {
+		return fault.New(fault.Conflict, "No event of a timer or an effect has failed here: there is nothing to raise again.")
 	}
 	event := p.state.Event(p.ev.Name)
 	if event == nil {

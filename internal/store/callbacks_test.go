@@ -124,8 +124,12 @@ func TestEarlyCallsComeInTheOrderInWhichTheyCame(t *testing.T) {
 			hashes []string
 			want   string
 		}{
-			{10, []string{"all"}, "[w0 w1 w2 w3 w4]"}, {10, []string{"b", "a", "all"}, "[w0 w1 w2 w3 w4]"}, {3, []string{"b", "a"}, "[w0 w1 w2]"},
-			{10, []string{"b"}, "[w1 w3]"}, {10, []string{"x"}, "[]"}, {10, nil, "[]"},
+			{10, []string{"all"}, "[w0 w1 w2 w3 w4]"},
+			{10, []string{"b", "a", "all"}, "[w0 w1 w2 w3 w4]"},
+			{3, []string{"b", "a"}, "[w0 w1 w2]"},
+			{10, []string{"b"}, "[w1 w3]"},
+			{10, []string{"x"}, "[]"},
+			{10, nil, "[]"},
 		} {
 			if got := fmt.Sprint(b.early(t, c.limit, c.hashes...)); got != c.want {
 				t.Errorf("up to %d by %v: %s, want %s", c.limit, c.hashes, got, c.want)

@@ -16,13 +16,17 @@ const (
 	// one whose end is not known. The first lease has none before it.
 	claimedRest = `, e.fence, e.attempts, e.started, e.lease_until, e.queued_at, i.definition, i.version,
 		e.fence > 1 AND EXISTS (SELECT 1 FROM attempts b WHERE b.instance_id = e.instance_id AND b.seq = e.seq AND b.n = e.n
-			AND (b.outcome = 'unknown' OR b.outcome = 'started' AND b.fence < e.fence))`
+			AND (b.outcome IN ('unknown', 'unanswered') OR b.outcome = 'started' AND b.fence < e.fence))`
 	claimedColumns = queuedColumns + claimedRest
 
 	lostEffects = `SELECT ` + claimedColumns + ` FROM effects e JOIN instances i ON i.id = e.instance_id
 		WHERE e.lease_until <= {now} AND e.status = 'running' AND e.started AND NOT e.idempotent
 		ORDER BY e.lease_until, e.instance_id, e.seq, e.n LIMIT {limit}`
 )
+
+// AttemptUnanswered is the outcome of an attempt that went out, got no answer and may be
+// repeated: where the attempts are used up, the effect's outcome is unknown.
+const AttemptUnanswered = "unanswered"
 
 // The outcomes of attempts that the store writes by itself.
 const (

@@ -44,7 +44,7 @@ type Attempt struct {
 	N          int
 	At         time.Time
 	FinishedAt *time.Time
-	Outcome    string // started | success | retry | unknown | permanent
+	Outcome    string // started | success | retry | unanswered | unknown | permanent
 	Detail     string
 	HTTP       int
 	Answer     string // the beginning of what the other side said

@@ -57,8 +57,13 @@ func TestCountsTellWhatIsOpenDueAndInTrouble(t *testing.T) {
 			kind   string
 			status fsm.EffectStatus
 		}{
-			{"email", fsm.EffectWaiting}, {"email", fsm.EffectDead}, {"webhook", fsm.EffectDead}, {"email", fsm.EffectSucceeded},
-			{"manual", fsm.EffectUnknown}, {"start", fsm.EffectRunning}, {"webhook", fsm.EffectRunning},
+			{"email", fsm.EffectWaiting},
+			{"email", fsm.EffectDead},
+			{"webhook", fsm.EffectDead},
+			{"email", fsm.EffectSucceeded},
+			{"manual", fsm.EffectUnknown},
+			{"start", fsm.EffectRunning},
+			{"webhook", fsm.EffectRunning},
 		} {
 			b.effect(t, running, n, e.kind, e.status, now.Add(-time.Duration(n)*time.Minute))
 		}
