@@ -1,7 +1,9 @@
 package deliver
 
 import (
+	"cmp"
 	"encoding/base64"
+	"encoding/hex"
 	"html"
 	"net/url"
 	"regexp"
@@ -53,11 +55,15 @@ func withoutCutSecret(text string, secrets []string) string {
 }
 
 func mask(text string, secrets []string) string {
+	return signedToken.ReplaceAllString(replacer(secrets).Replace(text), masked)
+}
+
+func replacer(secrets []string) *strings.Replacer {
 	pairs := make([]string, 0, 2*len(secrets))
 	for _, s := range secrets {
 		pairs = append(pairs, s, masked)
 	}
-	return signedToken.ReplaceAllString(strings.NewReplacer(pairs...).Replace(text), masked)
+	return strings.NewReplacer(pairs...)
 }
 
 // readable keeps line feeds and drops or replaces every other character that is not seen.
@@ -88,36 +94,79 @@ func clipBytes(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// secretsOf lists the texts of a request that an answer must not show, the longest
-// first: the values of its headers (credentials, signatures), as a whole and word by
-// word, and of its query, in the spellings in which a receiver may send them back.
+// secretsOf lists the texts of a request that people who read an answer must not see,
+// the longest first: the values of its headers (credentials, signatures), as a whole and
+// word by word, and of its query, in the spellings in which a receiver may send them back.
 func secretsOf(r WebhookRequest, t target) []string {
-	var all []string
-	add := func(s string) {
-		if len(s) >= minSecret {
-			all = append(all, s, strings.ReplaceAll(s, "/", `\/`), url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s))
-		}
-	}
+	var all spellings
 	for _, h := range r.Headers {
 		switch strings.ToLower(h[0]) {
 		case "content-type", "accept", "user-agent":
 			continue
 		}
-		add(h[1])
-		for word := range strings.FieldsSeq(h[1]) {
-			add(word)
-			if pair, err := base64.StdEncoding.DecodeString(word); err == nil && utf8.Valid(pair) {
-				_, password, _ := strings.Cut(string(pair), ":")
-				add(string(pair))
-				add(password)
-			}
-		}
+		all.addHeader(h[1])
 	}
 	for _, values := range t.url.Query() {
 		for _, v := range values {
-			add(v)
+			all.add(v)
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all.sorted()
+}
+
+// keptNowhere lists what must not even become part of a result, which definitions read
+// and people see: the values of the headers that prove who calls, signatures, and the
+// one-time tokens that the request carries. Other headers and the query are the
+// definition's, and a result may well repeat them.
+func keptNowhere(r WebhookRequest, t target) []string {
+	var all spellings
+	for _, h := range r.Headers {
+		if slices.ContainsFunc(r.Secret, func(name string) bool { return strings.EqualFold(name, h[0]) }) || strings.EqualFold(h[0], "webhook-signature") {
+			all.addHeader(h[1])
+		}
+		all.addTokens(h[1])
+	}
+	all.addTokens(string(r.Body))
+	all.addTokens(t.url.String())
+	return all.sorted()
+}
+
+// spellings are secrets in the forms in which a receiver may send them back.
+type spellings []string
+
+func (all *spellings) add(s string) {
+	if len(s) < minSecret {
+		return
+	}
+	raw := []byte(s)
+	*all = append(*all, s, strings.ReplaceAll(s, "/", `\/`), url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s),
+		strings.ToLower(s), strings.ToUpper(s), hex.EncodeToString(raw),
+		base64.RawStdEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw))
+}
+
+// addHeader adds a header's value, its words, and what a basic credential holds.
+func (all *spellings) addHeader(value string) {
+	all.add(value)
+	for word := range strings.FieldsSeq(value) {
+		if strings.EqualFold(word, "bearer") || strings.EqualFold(word, "basic") {
+			continue
+		}
+		all.add(word)
+		if pair, err := base64.StdEncoding.DecodeString(word); err == nil && utf8.Valid(pair) {
+			_, password, _ := strings.Cut(string(pair), ":")
+			all.add(string(pair))
+			all.add(password)
+		}
+	}
+}
+
+func (all *spellings) addTokens(text string) {
+	for _, token := range signedToken.FindAllString(text, -1) {
+		all.add(token)
+	}
+}
+
+func (all spellings) sorted() []string {
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(all)
 }

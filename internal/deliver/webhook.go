@@ -29,6 +29,7 @@ type WebhookRequest struct {
 	Idempotent bool        // the receiver promises that a repetition does no harm
 	Timestamp  time.Time   // of this attempt: webhook-timestamp; Retry-After dates are seen from it
 	Client     *ClientTLS  // mTLS; nil: none
+	Secret     []string    // names of Headers that prove who calls: an answer that sends their values back is masked also as a result
 }
 
 // ClientTLS proves to a receiver who calls, and says whom to trust.
@@ -124,6 +125,9 @@ func (s *WebhookSender) attempt(ctx context.Context, transport *http.Transport, 
 	}
 	out = answer(trip, t, r.Idempotent, r.Timestamp)
 	out.Answer = answerText(trip.body, trip.err == nil && len(trip.body) <= MaxAnswer, secretsOf(r, t))
+	if out.Body != nil {
+		out.Body = maskedJSON(out.Body, keptNowhere(r, t))
+	}
 	return out, false
 }
 
