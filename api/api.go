@@ -76,7 +76,8 @@ func Register(e *echo.Echo, svc *approval.Service, cfg Config) error {
 	hc.DefaultFormat = "application/json"
 	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	hc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"key": {Type: "http", Scheme: "bearer", Description: "An API key: vobo_…"},
+		"key":     {Type: "http", Scheme: "bearer", Description: "An API key: vobo_…"},
+		"webhook": {Type: "apiKey", In: "header", Name: "webhook-signature", Description: "Standard Webhooks: webhook-id, webhook-timestamp and webhook-signature"},
 	}
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc { // huma serves its document without our middleware
 		return func(c echo.Context) error {
@@ -91,8 +92,10 @@ func Register(e *echo.Echo, svc *approval.Service, cfg Config) error {
 	a.instances()
 	a.tasks()
 	a.decisions()
+	a.hooks()
 	a.definitions()
 	a.effects()
+	a.sinks()
 	a.people()
 	return a.operations(e)
 }

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,18 +54,25 @@ type bundle struct {
 	t    *testing.T
 	e    *echo.Echo
 	st   *store.Store
+	svc  *approval.Service
 	keys map[string]string
 }
+
+const (
+	bankSecret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	olderSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+)
 
 func newBundle(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, e: echo.New(), keys: map[string]string{}}
 	ring, err := callbacks.NewKeyRing(rand.Reader)
 	b.must(err)
-	b.st, err = store.Open(t.Context(), store.Config{URL: testkit.SQLite(t)})
+	b.st, err = store.Open(t.Context(), store.Config{URL: testkit.SQLite(t), Sinks: []string{"erp"}})
 	b.must(err)
 	t.Cleanup(func() { b.must(b.st.Close()) })
 	b.must(b.st.Migrate(t.Context()))
+	b.must(b.st.SyncSinks(t.Context(), []string{"erp"}))
 	_, err = b.st.SyncPeople(t.Context(), []fsm.Person{
 		{ID: "ana@example.com", Name: "Ana", Email: "ana@example.com", Groups: []string{"hr"}, Active: true},
 		{ID: "ben@example.com", Name: "Ben", Email: "ben@example.com", Groups: []string{"hr"}, Active: true},
@@ -74,14 +83,21 @@ func newBundle(t *testing.T) *bundle {
 		b.must(b.st.CreateKey(t.Context(), row))
 		b.keys[name] = key
 	}
-	hooks, err := deliver.NewWebhookSender(deliver.WebhookConfig{})
+	hooks, err := deliver.NewWebhookSender(deliver.WebhookConfig{Allow: []string{"127.0.0.1"}})
 	b.must(err)
+	secrets := filepath.Join(t.TempDir(), "secrets.yaml")
+	b.must(os.WriteFile(secrets, []byte("sources:\n  bank: {secrets: ["+bankSecret+", "+olderSecret+"]}\n"), 0o600))
+	loaded, err := callbacks.LoadSecrets(secrets)
+	b.must(err)
+	holder := &callbacks.SecretsHolder{}
+	holder.Set(loaded)
 	log := slog.New(slog.DiscardHandler)
 	svc, err := approval.New(t.Context(), approval.Config{
-		Store: b.st, Ring: callbacks.NewHolder(ring), Webhooks: hooks,
+		Store: b.st, Ring: callbacks.NewHolder(ring), Secrets: holder, Sinks: []approval.Sink{{Name: "erp", URL: "http://127.0.0.1:1/events"}}, Webhooks: hooks,
 		BaseURL: "http://vobo.test", Clock: time.Now, Log: log,
 	})
 	b.must(err)
+	b.svc = svc
 	svc.Run()
 	t.Cleanup(func() { b.must(svc.Stop(context.Background())) })
 	_, err = svc.Publish(t.Context(), approval.Caller{ID: "system:boss", Roles: []string{"admin"}}, "leave.yaml", []byte(leave))
@@ -170,6 +186,7 @@ func TestWhatIsWrongFirstIsTheAnswer(t *testing.T) {
 		{"another revision", "bot", "POST", "/v1/instances/" + id + "/events", `{"event":"grant"}`, []string{"If-Match", `"7"`}, 412, "revision-mismatch"},
 		{"not an event of the wait", "bot", "POST", "/v1/instances/" + id + "/events", `{"event":"fly"}`, nil, 409, "event-not-allowed-here"},
 		{"a bad token, ill-formed too", "", "POST", "/v1/callbacks/nonsense", "{}", nil, 404, "invalid-token"},
+		{"a bad token, empty too", "", "POST", "/v1/callbacks/nonsense", "", nil, 404, "invalid-token"},
 		{"a used token, ill-formed too", "", "POST", "/v1/callbacks/" + usedToken, "{}", nil, 409, "already-decided"},
 		{"a used token, a long comment", "", "POST", "/v1/callbacks/" + usedToken, `{"event":"pull","comment":"` + strings.Repeat("x", approval.MaxComment+1) + `"}`, nil, 409, "already-decided"},
 		{"a live token, ill-formed", "", "POST", "/v1/callbacks/" + token, "{}", nil, 422, "invalid-input"},
@@ -263,14 +280,18 @@ func TestNoAnswerHasANullAndListsAreAlwaysThere(t *testing.T) {
 	b := newBundle(t)
 	id, _ := b.started()
 	for path, always := range map[string][]string{
-		"/v1/instances/" + id:              {"attention", "attention_reasons", "tasks", "deadlines", "effects", "events"},
-		"/v1/instances/" + id + "/explain": {"waits_for", "events", "deadlines", "notifications", "attention_reasons"},
-		"/v1/instances/" + id + "/history": {"items"},
-		"/v1/tasks/" + id + "-1-1":         {"owners", "assignees", "events"},
-		"/v1/tasks?status=done":            {"items"},
-		"/v1/effects":                      {"items"},
-		"/v1/definitions":                  {"items"},
-		"/v1/me":                           {"groups", "roles"},
+		"/v1/instances/" + id:               {"attention", "attention_reasons", "tasks", "deadlines", "effects", "events"},
+		"/v1/instances/" + id + "/explain":  {"waits_for", "events", "deadlines", "notifications", "attention_reasons"},
+		"/v1/instances/" + id + "/history":  {"items"},
+		"/v1/tasks/" + id + "-1-1":          {"owners", "assignees", "events"},
+		"/v1/tasks?status=done":             {"items"},
+		"/v1/effects":                       {"items"},
+		"/v1/effects/" + id + "-1-1":        {"attempts", "reversible", "idempotent", "queued_at"},
+		"/v1/instances/" + id + "/children": {"items"},
+		"/v1/callbacks":                     {"items"},
+		"/v1/sinks":                         {"items"},
+		"/v1/definitions":                   {"items"},
+		"/v1/me":                            {"groups", "roles"},
 	} {
 		text := b.text(b.call("boss", "GET", path, ""))
 		var v map[string]json.RawMessage
@@ -305,7 +326,7 @@ func TestTheDescriptionIsOpenAPI31AndMatchesTheAnswers(t *testing.T) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
 		t.Errorf("version %q", doc.OpenAPI)
 	}
-	statuses := map[string]string{"post /v1/instances": "201", "delete /v1/instances/{id}": "202", "delete /v1/definitions/{name}/versions/{version}": "204"}
+	statuses := map[string]string{"post /v1/instances": "201", "delete /v1/instances/{id}": "202", "delete /v1/definitions/{name}/versions/{version}": "204", "post /v1/hooks/{source}": "202"}
 	for path, operations := range doc.Paths {
 		for method, op := range operations {
 			name := method + " " + path

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
+	"strings"
+	"time"
 
 	"vobo/internal/approval"
 	"vobo/internal/definitions"
@@ -78,6 +81,42 @@ func (b *body) whole(name string) int {
 	}
 	b.wrong(name, "Use a whole number of at least 0.")
 	return 0
+}
+
+// flag reads true or false; false where it is absent.
+func (b *body) flag(name string) bool {
+	v, ok := b.get(name)
+	if !ok {
+		return false
+	}
+	yes, ok := v.(bool)
+	if !ok {
+		b.wrong(name, "Use true or false.")
+	}
+	return yes
+}
+
+// oneOf reads a text that is one of the known ones, "" where it is absent.
+func (b *body) oneOf(name string, known []string) string {
+	s := b.text(name, false)
+	if s != "" && !slices.Contains(known, s) {
+		b.wrong(name, "Use one of "+strings.Join(known, ", ")+".")
+	}
+	return s
+}
+
+// moment reads an RFC 3339 time; nil where it is absent.
+func (b *body) moment(name string) *time.Time {
+	s := b.text(name, false)
+	if s == "" {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		b.wrong(name, "Use an RFC 3339 time, such as 2026-12-03T10:00:00Z.")
+		return nil
+	}
+	return &t
 }
 
 // object reads an object; nil where it is absent.

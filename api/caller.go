@@ -17,8 +17,11 @@ import (
 // callerKey is where a request's caller stands in its context.
 type callerKey struct{}
 
-// open marks operations that need no caller: the URL is the capability.
-const open = "open"
+// What an operation's metadata say.
+const (
+	open  = "open"  // true: no caller is needed, since the URL or a signature is the capability
+	media = "media" // []string: content types of the body; JSON unless said
+)
 
 func callerOf(ctx context.Context) approval.Caller {
 	c, _ := ctx.Value(callerKey{}).(approval.Caller)
@@ -44,11 +47,13 @@ func secured(h echo.HandlerFunc) echo.HandlerFunc {
 // harden puts the headers that every answer of the API carries, and takes bodies as JSON only.
 func (a *API) harden(ctx huma.Context, next func(huma.Context)) {
 	secure(ctx.SetHeader)
-	if kind := ctx.Header("Content-Type"); kind != "" && hasBody(ctx.Method()) {
-		base, _, _ := strings.Cut(kind, ";")
-		base = strings.ToLower(strings.TrimSpace(base))
-		if !slices.Contains(ctx.Operation().Tags, "definitions") && base != "application/json" {
-			a.write(ctx, fault.New(fault.Unsupported, "Send JSON with Content-Type: application/json."))
+	if kind := ctx.Header("Content-Type"); kind != "" && hasBody(ctx.Method()) && !slices.Contains(ctx.Operation().Tags, "definitions") {
+		known, ok := ctx.Operation().Metadata[media].([]string)
+		if !ok {
+			known = []string{"application/json"}
+		}
+		if !slices.Contains(known, mediaType(kind)) {
+			a.write(ctx, fault.New(fault.Unsupported, "Send JSON with Content-Type: %s.", strings.Join(known, " or ")))
 			return
 		}
 	}
@@ -57,6 +62,12 @@ func (a *API) harden(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	next(ctx)
+}
+
+// mediaType is a content type without its parameters.
+func mediaType(kind string) string {
+	base, _, _ := strings.Cut(kind, ";")
+	return strings.ToLower(strings.TrimSpace(base))
 }
 
 func hasBody(method string) bool {

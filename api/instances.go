@@ -72,6 +72,7 @@ func (a *API) instances() {
 	huma.Register(a.huma, a.describe(http.MethodPost, "/v1/instances/{id}/retry", "Raise again the timer or effect event that last failed", ReasonBody{}, approval.Result{}, "instances"), a.raiseAgain)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances/{id}/history", "Read the history", nil, list[approval.TransitionView]{}, "instances"), a.history)
 	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances/{id}/explain", "Say why an instance waits", nil, approval.ExplainView{}, "instances"), a.explain)
+	huma.Register(a.huma, a.describe(http.MethodGet, "/v1/instances/{id}/children", "List the children of an instance", nil, list[approval.ChildView]{}, "instances"), a.children)
 }
 
 func (a *API) start(ctx context.Context, in *Sent) (*answer, error) {
@@ -259,6 +260,24 @@ func (a *API) history(ctx context.Context, in *byIDPaged) (*answer, error) {
 		return nil, a.fail(err)
 	}
 	page, err := a.svc.History(ctx, callerOf(ctx), in.ID, p)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	return ok(listOf(page))
+}
+
+type childQuery struct {
+	ByID
+	Paging
+	Effect string `query:"effect" doc:"id of the start effect; of all unless said"`
+}
+
+func (a *API) children(ctx context.Context, in *childQuery) (*answer, error) {
+	p, err := in.Paging.paging()
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	page, err := a.svc.Children(ctx, callerOf(ctx), in.ID, in.Effect, p)
 	if err != nil {
 		return nil, a.fail(err)
 	}

@@ -138,7 +138,7 @@ func (a *API) renderReference() ([]byte, error) {
 
 // referenceGroups orders operations by tag in the order of the interface, then by path.
 func referenceGroups(doc *huma.OpenAPI) []referenceGroup {
-	order := []string{"instances", "tasks", "callbacks", "definitions", "effects", "people"}
+	order := []string{"instances", "tasks", "callbacks", "definitions", "effects", "event feed", "people"}
 	groups := map[string][]referenceOperation{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		p := doc.Paths[path]

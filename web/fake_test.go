@@ -37,6 +37,7 @@ type fakeService struct {
 	begun   approval.StartRequest   // the last start
 	solved  approval.ResolveRequest // the last resolution
 	fetched int
+	console
 }
 
 func (f *fakeService) note(format string, args ...any) {
@@ -212,6 +213,8 @@ func (f *fakeService) Explain(context.Context, approval.Caller, string) (*approv
 			{Action: "escalate", DueAt: at(50 * time.Hour)},
 			{Action: "fire", Event: "expire", DueAt: at(80 * time.Hour)},
 		},
+		Correlations:  []approval.CorrelationView{{Event: "signed", Pairs: []approval.CorrelationMatch{{Path: "data.email", Input: "input.signer", Value: json.RawMessage(`"alta@talleres.example"`)}, {Path: "data.envelope", Input: "input.envelope"}}}},
+		LateResults:   []approval.LateResultView{{Effect: effectAccount, Name: "open_account", Status: fsm.EffectSucceeded, At: at(-time.Hour)}},
 		Notifications: []approval.NotificationView{{To: "luis@example.com", Status: "succeeded"}, {To: "rosa@example.com", Status: "retrying", Detail: "451 try again later"}},
 	}, nil
 }
@@ -223,27 +226,6 @@ func (f *fakeService) Links(context.Context, approval.Caller, string) ([]approva
 
 func (f *fakeService) Diagram(context.Context, approval.Caller, string) ([]byte, error) {
 	return []byte(`<svg xmlns="http://www.w3.org/2000/svg" width="620" height="120"><style>rect{fill:#eceefa;stroke:#3044a8}text{font:14px sans-serif}</style><rect x="10" y="40" width="120" height="40" rx="8"/><text x="30" y="65">Triage</text><rect x="200" y="40" width="160" height="40" rx="8"/><text x="220" y="65">Pending approval</text><rect x="430" y="40" width="120" height="40" rx="8"/><text x="450" y="65">Signing</text><path d="M130 60h70M360 60h70" stroke="#777"/></svg>`), nil
-}
-
-func (f *fakeService) Effects(_ context.Context, _ approval.Caller, filter store.EffectFilter, _ store.Paging) (store.Page[approval.EffectView], error) {
-	page := store.Page[approval.EffectView]{}
-	for _, e := range f.effects {
-		if filter.ID == "" || filter.ID == e.ID {
-			page.Items = append(page.Items, e)
-		}
-	}
-	return page, nil
-}
-
-func (f *fakeService) RetryEffect(_ context.Context, _ approval.Caller, id, reason string, _ approval.Idempotency) (*approval.EffectView, error) {
-	f.note("retry %s: %s", id, reason)
-	return &approval.EffectView{}, nil
-}
-
-func (f *fakeService) ResolveEffect(_ context.Context, _ approval.Caller, id string, r approval.ResolveRequest, _ approval.Idempotency) (*approval.EffectView, error) {
-	f.solved = r
-	f.note("resolve %s %s: %s", id, r.Outcome, r.Reason)
-	return &approval.EffectView{}, nil
 }
 
 func (f *fakeService) Definitions(context.Context, approval.Caller, store.Paging) (store.Page[approval.DefinitionView], error) {

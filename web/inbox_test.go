@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"vobo/internal/definitions"
 	"vobo/internal/fault"
 )
 
@@ -55,8 +54,8 @@ func TestTheInstancePageSaysHowItStands(t *testing.T) {
 	w := b.get(instancePath, as("luis"))
 	wantText(t, w, "Pending approval", "It waits until Thu 3 Dec", `src="/flow`+instancePath+`/diagram.svg"`, "Path so far: Pending approval → Signing", "Reminder sent", "the deadline", "by emailed link", "Changed data (1)", "Outcome unknown", "Attempts (1)", "no answer after 20 s",
 		"has answered", "opened 3 times", "not opened yet", "Nobody knows whether an effect happened", "north", "Take a step", "<bdi>Approve</bdi>: 1 of 2 needed answers")
-	wantNoText(t, w, "Cancel this request", "Say what happened")
-	wantText(t, b.get(instancePath, as("olga")), "Cancel this request", "Say what happened", "Try again", "Raise the failed event again")
+	wantNoText(t, w, "Cancel this request", "Say what happened", `href="/flow/attention"`)
+	wantText(t, b.get(instancePath, as("olga")), "Cancel this request", "Say what happened", "Raise the failed event again")
 	svg := b.get(instancePath+"/diagram.svg", as("luis"))
 	wantStatus(t, svg, 200)
 	if csp := svg.Header().Get("Content-Security-Policy"); svg.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(csp, "sandbox") || strings.Contains(csp, "script-src") {
@@ -73,46 +72,6 @@ func TestAStepIsTakenFromTheInstancePage(t *testing.T) {
 	wantStatus(t, w, 200)
 	wantText(t, w, "Your decision is recorded")
 	wantChanges(t, b.svc, "decide withdraw")
-}
-
-func TestRepairActionsSayWhatTheyDoAndWantAReason(t *testing.T) {
-	t.Parallel()
-	effect := "/effects/" + sampleID + "-4-1"
-	for _, c := range []struct {
-		path    string
-		says    string
-		form    []string
-		changes string
-	}{
-		{instancePath + "/cancel", "cannot be taken back", nil, "cancel " + sampleID + ": because"},
-		{instancePath + "/retry", "raised once more", nil, "raise again " + sampleID + ": because"},
-		{effect + "/retry", "same bytes are sent again", nil, "retry " + sampleID + "-4-1: because"},
-		{effect + "/resolve", "Nothing is sent", []string{"outcome", "succeeded", "result", `{"id": 9007199254740993}`}, "resolve " + sampleID + "-4-1 succeeded: because"},
-	} {
-		b := newBundle(t)
-		wantText(t, b.get(c.path, as("olga")), c.says, "Leave it as it is")
-		w := b.post(c.path, "olga", form(c.form...))
-		wantStatus(t, w, 422)
-		wantText(t, w, "Type a reason", `href="#reason"`)
-		wantChanges(t, b.svc, "")
-		w = b.post(c.path, "olga", form(append(c.form, "reason", "because")...))
-		wantStatus(t, w, 303)
-		if w.Header().Get("Location") != "/flow"+instancePath {
-			t.Errorf("%s leads to %s", c.path, w.Header().Get("Location"))
-		}
-		wantChanges(t, b.svc, c.changes)
-		if len(c.form) > 0 && string(definitions.EncodeJSON(b.svc.solved.Result)) != `{"id":9007199254740993}` {
-			t.Errorf("result %v", b.svc.solved.Result)
-		}
-	}
-	b := newBundle(t)
-	w := b.post(effect+"/resolve", "olga", form("reason", "x", "outcome", "succeeded", "result", "{"))
-	wantStatus(t, w, 422)
-	wantText(t, w, `href="#result"`, "This is not JSON")
-	b.svc.refuse = fault.New(fault.Conflict, "It has ended already.")
-	w = b.post(instancePath+"/cancel", "olga", form("reason", "x"))
-	wantStatus(t, w, 409)
-	wantText(t, w, "It has ended already.")
 }
 
 func TestTheMailboxIsForThoseWhoMayReadIt(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -60,14 +61,8 @@ func (s *site) listInstances(c echo.Context, v *visitor) error {
 		return err
 	}
 	p.Rows, p.Next = rows.Items, rows.Next
-	all, err := s.svc.Definitions(c.Request().Context(), v.Caller, store.Paging{Limit: 500})
-	if err != nil && fault.CodeOf(err) != fault.Forbidden {
+	if p.Definitions, err = s.definitionNames(c.Request().Context(), v); err != nil {
 		return err
-	}
-	for _, d := range all.Items {
-		if !contains(p.Definitions, d.Name) {
-			p.Definitions = append(p.Definitions, d.Name)
-		}
 	}
 	view := s.page(v, "instances", "", p)
 	view.Title = view.Text("instances.title")
@@ -78,6 +73,7 @@ func (s *site) listInstances(c echo.Context, v *visitor) error {
 type instancePage struct {
 	*approval.InstanceView
 	Title      string
+	Process    string // the definition's title
 	StateLabel string
 	Explain    *approval.ExplainView
 	Facts      []fsm.Fact
@@ -85,7 +81,8 @@ type instancePage struct {
 	Cut        bool // the history goes on
 	All        []approval.EffectView
 	Links      []approval.LinkView
-	Path       string // the states gone through, in words, for the diagram's text
+	Undoing    *undoing // nil: nothing is being undone
+	Path       string   // the states gone through, in words, for the diagram's text
 }
 
 // timelineLimit bounds how many history rows and effects one page shows.
@@ -98,6 +95,11 @@ func (s *site) showInstance(c echo.Context, v *visitor) error {
 		return err
 	}
 	p := &instancePage{InstanceView: instance, Title: inWords(instance.Definition), StateLabel: inWords(instance.State)}
+	def, err := s.definitionOf(ctx, v, instance)
+	if err != nil {
+		return err
+	}
+	p.Process = processTitle(def, instance, v.Locale)
 	if p.Facts, err = factsOf(instance.Data); err != nil {
 		return err
 	}
@@ -116,12 +118,17 @@ func (s *site) showInstance(c echo.Context, v *visitor) error {
 	if p.All = effects.Items; err != nil {
 		p.All = instance.Effects
 	}
+	p.Undoing = undoingOf(instance.Compensation, p.All)
 	if p.Links, err = s.svc.Links(ctx, v.Caller, id); err != nil && fault.CodeOf(err) != fault.Forbidden {
 		return err
 	}
 	p.name()
 	view := s.page(v, "instances", p.Title, p)
 	view.titled(instance.Events)
+	view.gaveUp(p.All)
+	for _, l := range p.Explain.LateResults {
+		view.late = append(view.late, l.Effect)
+	}
 	for _, e := range p.Explain.Events {
 		view.titles[e.Name] = e.Title
 	}
@@ -145,6 +152,37 @@ func (p *instancePage) name() {
 		}
 	}
 	p.Path = strings.Join(path, " → ")
+}
+
+// EffectAt is the effect that an attention reason is about, or nil.
+func (p *instancePage) EffectAt(ref string) *approval.EffectView {
+	for i := range p.All {
+		if e := &p.All[i]; isAbout(ref, e.ID, p.ID) {
+			return e
+		}
+	}
+	return nil
+}
+
+// Outward are the effects to read first: all but mails that went well.
+func (p *instancePage) Outward() []approval.EffectView { return p.sorted(false) }
+
+// Mails are the mails that need nobody's eye, which the page folds away.
+func (p *instancePage) Mails() []approval.EffectView { return p.sorted(true) }
+
+func (p *instancePage) sorted(mails bool) (all []approval.EffectView) {
+	for _, e := range p.All {
+		mail := e.Kind == "email" || strings.HasSuffix(e.Kind, "-mail")
+		if quiet := mail && !slices.Contains(needPeople, e.Status) && e.Status != fsm.EffectRetrying && !p.Late(e.ID); quiet == mails {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Late tells whether an effect's result came when the wait that asked for it was over.
+func (p *instancePage) Late(effect string) bool {
+	return slices.ContainsFunc(p.Explain.LateResults, func(l approval.LateResultView) bool { return l.Effect == effect })
 }
 
 // Live tells whether the instance may still be cancelled.

@@ -9,7 +9,7 @@ import (
 const landing = "/inbox"
 
 // ownPaths are the pages that a log-in may lead to.
-var ownPaths = []string{"/inbox", "/tasks", "/instances", "/effects", "/start", "/dev/mail", "/problems"}
+var ownPaths = []string{"/inbox", "/tasks", "/instances", "/attention", "/effects", "/callbacks", "/sinks", "/start", "/dev/mail", "/problems"}
 
 // safeNext returns next if it is a path of one of our own pages, in the very form
 // that every browser reads alike; else the inbox. It never leads off this origin.

@@ -8,9 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"vobo/internal/approval"
-	"vobo/internal/definitions"
 	"vobo/internal/fault"
-	"vobo/internal/fsm"
 	"vobo/internal/store"
 )
 
@@ -19,22 +17,21 @@ import (
 
 // confirmPage is such a page.
 type confirmPage struct {
-	Kind     string // cancel | again | retry | resolve: keys of its words
+	Kind     string // cancel | again | enable: keys of its words
 	Action   string
-	Back     string // path of the instance
-	Subject  string
+	Back     string // path of where it came from
 	Once     string
 	Instance *approval.InstanceView
-	Effect   *approval.EffectView
-	Undo     []string // effects that would be undone, newest first
-	Stays    []string // effects that cannot be undone
+	Plan     *undoPlan          // of a cancel
+	Sink     *approval.SinkView // of enable
 	Reason   string
-	Outcome  string
-	Result   string
 	Summary  []mistake
 	Errors   map[string]string
 	Notice   string
 }
+
+// planLimit bounds how many effects the plan of a cancel is made of.
+const planLimit = 500
 
 // doing is one action: its page's description and what it does with a reason.
 type doing struct {
@@ -51,6 +48,9 @@ func (s *site) confirm(c echo.Context, v *visitor, p *confirmPage, status int) e
 		p.Once = once
 	}
 	view := s.page(v, "instances", "", p)
+	if p.Sink != nil {
+		view = s.console(v, "sinks", p)
+	}
 	view.Title = view.Text("confirm." + p.Kind)
 	if status >= 400 {
 		view.Title = view.Text("title.error", view.Title)
@@ -62,13 +62,10 @@ func (s *site) confirm(c echo.Context, v *visitor, p *confirmPage, status int) e
 func (s *site) carryOut(c echo.Context, v *visitor, d doing) error {
 	form, say := c.Request().PostForm, languageOf(v.Locale)
 	p := d.page
-	p.Reason, p.Once, p.Outcome, p.Result = tidyComment(form.Get("reason")), form.Get("once"), form.Get("outcome"), form.Get("result")
+	p.Reason, p.Once = tidyComment(form.Get("reason")), form.Get("once")
 	p.Errors = map[string]string{}
 	if p.Reason == "" {
 		p.wrong("reason", say.text("confirm.reason.missing"))
-	}
-	if p.Kind == "resolve" && p.Outcome != "succeeded" && p.Outcome != "failed" {
-		p.wrong("outcome", say.text("confirm.outcome.missing"))
 	}
 	if len(p.Summary) > 0 {
 		return s.confirm(c, v, p, http.StatusUnprocessableEntity)
@@ -103,21 +100,16 @@ func (s *site) cancelling(c echo.Context, v *visitor) (doing, error) {
 	if err != nil {
 		return doing{}, err
 	}
-	effects, err := s.svc.Effects(ctx, v.Caller, store.EffectFilter{Instance: id}, store.Paging{Limit: timelineLimit})
+	effects, err := s.svc.Effects(ctx, v.Caller, store.EffectFilter{Instance: id}, store.Paging{Limit: planLimit})
+	if err != nil {
+		return doing{}, err
+	}
+	def, err := s.definitionOf(ctx, v, instance)
 	if err != nil {
 		return doing{}, err
 	}
 	back := "/instances/" + url.PathEscape(instance.ID)
-	p := &confirmPage{Kind: "cancel", Action: s.link(back + "/cancel"), Back: back, Instance: instance, Subject: inWords(instance.Definition)}
-	for _, e := range effects.Items {
-		switch {
-		case e.Status != fsm.EffectSucceeded:
-		case e.Reversible:
-			p.Undo = append(p.Undo, e.Name)
-		default:
-			p.Stays = append(p.Stays, e.Name)
-		}
-	}
+	p := &confirmPage{Kind: "cancel", Action: s.link(back + "/cancel"), Back: back, Instance: instance, Plan: undoPlanOf(instance, def, effects.Items)}
 	return doing{page: p, run: func(reason string, _ url.Values, idem approval.Idempotency) error {
 		_, err := s.svc.Cancel(ctx, v.Caller, instance.ID, reason, idem)
 		return err
@@ -131,52 +123,9 @@ func (s *site) raisingAgain(c echo.Context, v *visitor) (doing, error) {
 		return doing{}, err
 	}
 	back := "/instances/" + url.PathEscape(instance.ID)
-	p := &confirmPage{Kind: "again", Action: s.link(back + "/retry"), Back: back, Instance: instance, Subject: inWords(instance.Definition)}
+	p := &confirmPage{Kind: "again", Action: s.link(back + "/retry"), Back: back, Instance: instance}
 	return doing{page: p, run: func(reason string, _ url.Values, idem approval.Idempotency) error {
 		_, err := s.svc.RaiseAgain(ctx, v.Caller, instance.ID, reason, idem)
-		return err
-	}}, nil
-}
-
-// repairing describes an action on one effect.
-func (s *site) repairing(c echo.Context, v *visitor, kind string) (*confirmPage, error) {
-	found, err := s.svc.Effects(c.Request().Context(), v.Caller, store.EffectFilter{ID: c.Param("id")}, store.Paging{Limit: 1})
-	if err != nil {
-		return nil, err
-	}
-	if len(found.Items) == 0 {
-		return nil, fault.New(fault.NotFound, "There is no effect of this name.")
-	}
-	e := &found.Items[0]
-	return &confirmPage{Kind: kind, Action: s.link("/effects/" + url.PathEscape(e.ID) + "/" + kind), Back: "/instances/" + url.PathEscape(e.InstanceID), Effect: e, Subject: e.Name}, nil
-}
-
-func (s *site) retrying(c echo.Context, v *visitor) (doing, error) {
-	p, err := s.repairing(c, v, "retry")
-	if err != nil {
-		return doing{}, err
-	}
-	return doing{page: p, run: func(reason string, _ url.Values, idem approval.Idempotency) error {
-		_, err := s.svc.RetryEffect(c.Request().Context(), v.Caller, p.Effect.ID, reason, idem)
-		return err
-	}}, nil
-}
-
-func (s *site) resolving(c echo.Context, v *visitor) (doing, error) {
-	p, err := s.repairing(c, v, "resolve")
-	if err != nil {
-		return doing{}, err
-	}
-	return doing{page: p, run: func(reason string, form url.Values, idem approval.Idempotency) error {
-		req := approval.ResolveRequest{Outcome: form.Get("outcome"), Reason: reason}
-		if text := strings.TrimSpace(form.Get("result")); text != "" && req.Outcome == "succeeded" {
-			result, err := definitions.DecodeJSON([]byte(text))
-			if err != nil {
-				return fault.Wrap(err, fault.InvalidInput, "The result is not JSON.").With(fault.Field{Pointer: "/result", Detail: languageOf(v.Locale).text("form.bad.json", fault.As(err).Message)})
-			}
-			req.Result = result
-		}
-		_, err := s.svc.ResolveEffect(c.Request().Context(), v.Caller, p.Effect.ID, req, idem)
 		return err
 	}}, nil
 }
@@ -207,9 +156,6 @@ func (s *site) showRaiseAgain(c echo.Context, v *visitor) error {
 
 func (s *site) raiseAgain(c echo.Context, v *visitor) error { return s.doingIt(c, v, s.raisingAgain) }
 
-func (s *site) showRetry(c echo.Context, v *visitor) error   { return s.asking(c, v, s.retrying) }
-func (s *site) retryEffect(c echo.Context, v *visitor) error { return s.doingIt(c, v, s.retrying) }
-
-func (s *site) showResolve(c echo.Context, v *visitor) error { return s.asking(c, v, s.resolving) }
-
-func (s *site) resolveEffect(c echo.Context, v *visitor) error { return s.doingIt(c, v, s.resolving) }
+func noSuchSink() error {
+	return fault.New(fault.NotFound, "There is no endpoint of this name in VOBO_SINKS.")
+}

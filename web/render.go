@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"vobo/internal/approval"
+	"vobo/internal/fsm"
 )
 
 //go:embed templates
@@ -59,11 +61,15 @@ func (p *pages) set(name string) (*template.Template, error) {
 type view struct {
 	Title   string
 	Nav     string // the section that is marked as the present one
+	Section string // of the console: the page that is marked as the present one
+	Trouble count  // what waits for an operator, for those who oversee
 	Visitor *visitor
 	Quiet   bool // a token's page: no way but its own
 	Wide    bool
 	Body    any
 	titles  map[string]string // of events, by name
+	givenUp []string          // names of effects that a person has given up
+	late    []string          // ids of effects whose result came after their wait
 	clock   clock
 	site    *site
 }
@@ -143,6 +149,14 @@ func (v *view) Event(name string) string {
 	return inWords(name)
 }
 
+// Overseer tells whether the visitor reads every request and the console.
+func (v *view) Overseer() bool {
+	return v.Visitor != nil && v.Visitor.HasRole("operator", "admin", "auditor", "viewer")
+}
+
+// Console is the console's own navigation.
+func (v *view) Console() []consoleLink { return consoleLinks }
+
 // titled lets the page call events by their titles.
 func (v *view) titled(events []approval.OfferedEvent) {
 	if v.titles == nil {
@@ -160,6 +174,48 @@ func (v *view) Attention(reason string) template.HTML {
 		return v.mustT("attention.other")
 	}
 	return text
+}
+
+// Late tells whether a history row is a result that came after its wait.
+func (v *view) Late(reason string) bool { return strings.HasPrefix(reason, "late:") }
+
+// gaveUp lets history rows tell what a person gave up from what they resolved.
+func (v *view) gaveUp(effects []approval.EffectView) {
+	for _, e := range effects {
+		if e.GivenUp {
+			v.givenUp = append(v.givenUp, e.Name)
+		}
+	}
+}
+
+// IsLate tells whether an effect's result came when the wait that asked for it was over.
+func (v *view) IsLate(effect string) bool { return slices.Contains(v.late, effect) }
+
+// OutcomeOf is the outcome of an effect's nth attempt, from 0.
+func (v *view) OutcomeOf(e approval.EffectView, n int) string { return outcomeOf(&e, n) }
+
+// Ended is the key of the words for a history row by which a person tried an effect
+// again, gave it up or said what became of it; "" for every other row.
+func (v *view) Ended(t approval.TransitionView) string {
+	switch {
+	case t.Kind == fsm.TOperator && t.Event != "":
+		return "timeline.again"
+	case t.Kind != fsm.TEffect && t.Kind != fsm.TCompensation, t.Event == "", t.Actor.ID == "", t.Assurance == fsm.ByEngine, strings.HasPrefix(t.Actor.ID, "effect:"):
+		return ""
+	case len(t.Input) == 0 && slices.Contains(v.givenUp, t.Event):
+		return "timeline.givenup"
+	}
+	return "timeline.resolved"
+}
+
+// Took writes how long something lasted: in milliseconds below a second, else in seconds
+// with one digit.
+func (v *view) Took(from, to any) template.HTML {
+	d := max(timeOf(to).Sub(timeOf(from)), 0)
+	if d < time.Second {
+		return v.mustT("effect.took.ms", fmt.Sprint(d.Milliseconds()))
+	}
+	return v.mustT("effect.took", fmt.Sprintf("%.1f", d.Seconds()))
 }
 
 func timeOf(t any) time.Time {
@@ -199,6 +255,11 @@ func (s *site) render(c echo.Context, status int, name string, v *view) error {
 	set, err := s.pages.set(name)
 	if err != nil {
 		return err
+	}
+	if !v.Quiet && v.Overseer() {
+		if v.Trouble, err = s.trouble(c.Request().Context(), v.Visitor); err != nil {
+			s.cfg.Log.Error("count what waits for operators", "error", err) // the page is worth more than its number
+		}
 	}
 	var b bytes.Buffer
 	if err := set.ExecuteTemplate(&b, "layout", v); err != nil {

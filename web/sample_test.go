@@ -80,6 +80,64 @@ func sampleHistory() []approval.TransitionView {
 	}
 }
 
+func minutesOf(n int) time.Duration { return time.Duration(n) * time.Minute }
+
+// sampleDefinition is what the sample instance runs by.
+var sampleDefinition = parsed(`
+name: supplier
+version: 1
+initial: pending_approval
+data:
+  type: object
+  properties: {name: {type: string}, tax_id: {type: string}, yearly: {type: integer}, email: {type: string}, envelope: {type: string}, lines: {type: array}, limit: {type: integer}}
+on_cancel: [tell_partner]
+states:
+  pending_approval:
+    owner: ["group:risk"]
+    enter: [ask_signature, create_account, open_account, order_badge]
+    deadlines: [{after: P7D, fire: expire}]
+    events:
+      approve: {to: signing, by: [owner]}
+      signed: {to: signing, by: ["system:esign"], correlate: {data.email: input.signer, data.envelope: input.envelope}}
+      created: {to: signing, by: [effect]}
+      give_up: {title: Give it up, to: failed, by: [effect], compensate: true}
+      expire: {to: failed, by: [timer], compensate: true}
+  signing: {final: true}
+  failed: {final: failed}
+effects:
+  ask_signature:
+    webhook: {url: "https://sign.example.com/envelopes"}
+    on_success: {fire: created}
+  create_account:
+    webhook: {url: "https://core.example.com/accounts"}
+    idempotent: true
+    reversible: true
+    compensate: close_account
+    on_success: {fire: created}
+    on_failure: {fire: give_up}
+  open_account:
+    webhook: {url: "https://core.example.com/accounts"}
+    reversible: true
+    compensate: close_account
+  close_account:
+    webhook: {url: "https://core.example.com/close"}
+    idempotent: true
+  order_badge:
+    webhook: {url: "https://badges.example.com/orders"}
+    reversible: true
+    compensate: manual
+  tell_partner:
+    webhook: {url: "https://partner.example.com/hooks"}
+`)
+
+func parsed(source string) *definitions.Definition {
+	definition, problems := definitions.Parse("sample.yaml", []byte(source))
+	if definition == nil {
+		panic(problems)
+	}
+	return definition
+}
+
 func closedBy(code fault.Code, message string) *fault.Error { return fault.New(code, "%s", message) }
 
 // sample is a service in the middle of its work: links of every kind, an inbox, an instance.
@@ -87,11 +145,12 @@ func sample() *fakeService {
 	luis := approval.ActorView{ID: "luis@example.com", Name: "Luis Pérez"}
 	f := &fakeService{
 		now: sampleNow, links: map[string]*approval.TokenView{}, results: map[string]*approval.Result{}, tasks: map[string]*approval.TaskView{},
-		logins: map[string]string{"good-login": "luis@example.com"}, session: map[string]string{"luis": "luis@example.com", "olga": "olga@example.com"},
+		logins: map[string]string{"good-login": "luis@example.com"}, session: map[string]string{"luis": "luis@example.com", "olga": "olga@example.com", "vera": "vera@example.com"},
 		people: []fsm.Person{
 			{ID: "ana@example.com", Name: "Ana Ruiz", Groups: []string{"sales"}, Roles: []string{"requester"}, Timezone: "Europe/Madrid", Active: true},
 			{ID: "luis@example.com", Name: "Luis Pérez", Groups: []string{"risk"}, Roles: []string{"reviewer", "requester"}, Timezone: "Europe/Madrid", Active: true},
 			{ID: "olga@example.com", Name: "Olga Ivanova", Groups: []string{"operators"}, Roles: []string{"operator", "admin"}, Timezone: "Europe/Berlin", Active: true},
+			{ID: "vera@example.com", Name: "Vera Blanco", Roles: []string{"auditor"}, Timezone: "Europe/Madrid", Active: true},
 			{ID: "gone@example.com", Name: "Gone Person", Active: false},
 		},
 		history: sampleHistory(),
@@ -120,16 +179,19 @@ func sample() *fakeService {
 	closed := sampleTask("t-9", "An older request", time.Hour)
 	closed.Status = "done"
 	f.tasks["t-9"] = closed
-	f.effects = []approval.EffectView{
-		{ID: sampleID + "-4-1", InstanceID: sampleID, Name: "ask_signature", Kind: "webhook", Status: fsm.EffectUnknown, To: "POST https://sign.example.com/envelopes", Attempts: []approval.AttemptView{{N: 1, At: approval.Time{Time: sampleNow.Add(-10 * time.Minute)}, Outcome: "unknown", Detail: "no answer after 20 s"}}},
-		{ID: sampleID + "-1-1", InstanceID: sampleID, Name: "task-mail", Kind: "task-mail", Status: fsm.EffectSucceeded, To: "luis@example.com", Reversible: true},
-	}
+	f.effects, f.console, f.defs = sampleEffects(), sampleConsole(), []*definitions.Definition{sampleDefinition}
 	f.view = approval.InstanceView{
 		ID: sampleID, Definition: "supplier", Version: 1, State: "pending_approval", Status: fsm.Running, Attention: true, Key: "B-77120041", Requester: "ana@example.com",
-		AttentionReasons: []fsm.Attention{{Reason: "unknown-effect", Ref: "ask_signature", Detail: "The signing service gave no answer within 20 s.", Since: sampleNow.Add(-10 * time.Minute)}, {Reason: "quarantine", Since: sampleNow}},
+		AttentionReasons: []fsm.Attention{{Reason: "unknown-effect", Ref: "4-1", Detail: "The signing service gave no answer within 20 s.", Since: sampleNow.Add(-10 * time.Minute)}, {Reason: "quarantine", Since: sampleNow}},
 		Data:             json.RawMessage(`{"name":"Talleres Núñez S.L.","tax_id":"B-77120041","yearly":1250000,"email":"alta@talleres.example","lines":[{"id":"1","cents":12500},{"id":"2","cents":900}]}`),
 		StartedAt:        approval.Time{Time: sampleNow.Add(-26 * time.Hour)}, EnteredAt: approval.Time{Time: sampleNow.Add(-26 * time.Hour)}, Tasks: []approval.TaskView{*f.tasks["t-1"]},
 		Events: append(sampleEvents(), approval.OfferedEvent{Name: "withdraw", Title: "Withdraw", Comment: "optional", Effect: "The request ends."}), Labels: map[string]string{"region": "north"},
+		Parent: "0198c0de-7a11-7000-8000-0000000000ff", Children: []approval.ChildrenView{{Effect: sampleID + "-3-1", Name: "check_sites", Total: 3, Running: 1, Ended: 1, Bad: 1}, {Effect: sampleID + "-3-2", Name: "ask_references", Total: 2, Bad: 2}},
+		Compensation: &approval.CompensationView{NotUndone: []string{"welcome"}, Items: []approval.CompensationItemView{
+			{Effect: sampleID + "-3-9", Name: "reserve_limit", Undo: "free_limit", Status: "succeeded"},
+			{Effect: effectAccount, Name: "open_account", Undo: "close_account", Status: "failed"},
+			{Effect: sampleID + "-2-2", Name: "order_badge", Undo: "manual", Status: "waiting"},
+		}},
 	}
 	f.mails = []approval.MailView{{ID: "m-1", To: "luis@example.com", Subject: "New supplier Talleres Núñez, 1250000 a year", Text: "Ana Ruiz asks for your decision until Thu 3 Dec, 18:00.\n\nhttp://vobo.example/flow/a/open\n", HTML: "<!doctype html><html><head><title>x</title></head><body><p>Ana Ruiz asks for your decision.</p><a href=\"http://vobo.example/flow/a/open\">Read and decide</a></body></html>", At: sampleNow.Add(-time.Hour), Status: fsm.EffectSucceeded, Link: "http://vobo.example/flow/a/open", Instance: sampleID}}
 	return f

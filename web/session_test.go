@@ -10,7 +10,7 @@ import (
 // field report B59; guarantee S-23
 func TestALogInLeadsToOurOwnPagesOnly(t *testing.T) {
 	t.Parallel()
-	for _, own := range []string{"/inbox", "/inbox?folder=done&q=%25+x", "/tasks/0198c0de-1-1", "/instances", "/instances/0198/cancel", "/effects/0198-1-1/retry", "/start/onboarding", "/dev/mail"} {
+	for _, own := range []string{"/inbox", "/inbox?folder=done&q=%25+x", "/tasks/0198c0de-1-1", "/instances", "/instances/0198/cancel", "/effects/0198-1-1", "/effects?status=dead", "/callbacks", "/sinks", "/attention", "/start/onboarding", "/dev/mail"} {
 		if got := safeNext(own); got != own {
 			t.Errorf("%q leads to %q", own, got)
 		}
@@ -56,9 +56,9 @@ func FuzzNextNeverLeavesOurOrigin(f *testing.F) {
 // guarantee S-14; field report B59
 func TestFormsOfASessionAreTakenFromOurOwnPagesOnly(t *testing.T) {
 	t.Parallel()
-	paths := []string{"/tasks/t-1", instancePath + "/act", instancePath + "/cancel", instancePath + "/retry", "/effects/" + sampleID + "-4-1/retry", "/effects/" + sampleID + "-4-1/resolve", "/start/supplier", "/logout"}
-	body := form("event", "reject", "comment", "x", "reason", "x", "outcome", "failed", "csrf", "csrf-olga", "digest", "d1").Encode()
-	noToken := form("event", "reject", "comment", "x", "reason", "x", "outcome", "failed").Encode()
+	paths := []string{"/tasks/t-1", instancePath + "/act", instancePath + "/cancel", instancePath + "/retry", "/effects/" + effectUnknown, "/effects/redrive", "/sinks/audit/enable", "/start/supplier", "/logout"}
+	body := form("event", "reject", "comment", "x", "reason", "x", "choice", "giveup", "before", "2026-11-30T10:24:00Z", "csrf", "csrf-olga", "digest", "d1").Encode()
+	noToken := form("event", "reject", "comment", "x", "reason", "x", "choice", "giveup", "before", "2026-11-30T10:24:00Z").Encode()
 	for _, path := range paths {
 		b := newBundle(t)
 		for name, c := range map[string]struct {

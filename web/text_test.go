@@ -107,9 +107,26 @@ func poison(f *fakeService, payload string) {
 	f.view.Labels = map[string]string{payload: payload}
 	f.view.AttentionReasons = []fsm.Attention{{Reason: payload, Ref: payload, Detail: payload, Since: sampleNow}}
 	for i := range f.effects {
-		f.effects[i].Name, f.effects[i].To = payload, payload
-		f.effects[i].Attempts = []approval.AttemptView{{Outcome: payload, Detail: payload}}
+		e := &f.effects[i]
+		e.Name, e.To, e.Reason, e.CorrelationID, e.Kind = payload, payload, payload, payload, payload
+		e.Attempts, e.Result = []approval.AttemptView{{Outcome: payload, Detail: payload, Answer: payload}}, quoted
+		e.Request = &approval.RequestView{Method: payload, URL: payload, Headers: [][2]string{{payload, payload}}, Credentials: payload, Body: json.RawMessage(`{"x":` + string(quoted) + `}`), To: []string{payload}, Subject: payload, Text: payload, Definition: payload, Key: payload, Event: payload}
 	}
+	for i := range f.calls {
+		c := &f.calls[i]
+		c.Source, c.WebhookID, c.Event, c.Definition, c.Key, c.Detail, c.Input = payload, payload, payload, payload, payload, payload, map[string]any{payload: payload}
+	}
+	for i := range f.children {
+		f.children[i].Detail = payload
+	}
+	for i := range f.sinks {
+		f.sinks[i].Host, f.sinks[i].Reason = payload, payload
+	}
+	for i := range f.view.Compensation.Items {
+		f.view.Compensation.Items[i].Name, f.view.Compensation.Items[i].Undo = payload, payload
+	}
+	f.view.Compensation.NotUndone = []string{payload}
+	f.view.Children[0].Name = payload
 	for i := range f.people {
 		f.people[i].Name = payload
 	}

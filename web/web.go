@@ -1,5 +1,6 @@
-// Package web is what people see: decision pages, the inbox, instances, log-in, the
-// start page, the mailbox page and the pages that explain problems.
+// Package web is what people see: decision pages, the inbox, instances, the console of
+// operators (effects, calls in, the event feed), log-in, the start page, the mailbox
+// page and the pages that explain problems.
 //
 // Handlers only translate: they bind a request, call one use case of
 // approval.Service and render. Every page works without script. Token pages
@@ -68,8 +69,15 @@ type service interface {
 	ViewToken(ctx context.Context, token, locale string) (*approval.TokenView, error)
 	DecideByToken(context.Context, string, approval.Route, approval.RaiseRequest, approval.Caller) (*approval.Result, error)
 	Effects(context.Context, approval.Caller, store.EffectFilter, store.Paging) (store.Page[approval.EffectView], error)
+	EffectCounts(context.Context, approval.Caller) (map[fsm.EffectStatus]int, error)
+	Effect(context.Context, approval.Caller, string) (*approval.EffectView, error)
 	RetryEffect(context.Context, approval.Caller, string, string, approval.Idempotency) (*approval.EffectView, error)
 	ResolveEffect(context.Context, approval.Caller, string, approval.ResolveRequest, approval.Idempotency) (*approval.EffectView, error)
+	Redrive(context.Context, approval.Caller, approval.RedriveRequest, approval.Idempotency) (*approval.RedriveResult, error)
+	Calls(context.Context, approval.Caller, store.CallFilter, store.Paging) (store.Page[approval.CallView], error)
+	Children(ctx context.Context, c approval.Caller, instance, effect string, p store.Paging) (store.Page[approval.ChildView], error)
+	Sinks(context.Context, approval.Caller) ([]approval.SinkView, error)
+	EnableSink(ctx context.Context, c approval.Caller, name, reason string) (*approval.SinkView, error)
 	Definitions(context.Context, approval.Caller, store.Paging) (store.Page[approval.DefinitionView], error)
 	Definition(context.Context, approval.Caller, string, int) (*approval.DefinitionView, *definitions.Definition, error)
 	RequestLogin(ctx context.Context, email, next string) error
@@ -94,6 +102,8 @@ type site struct {
 	cross  *http.CrossOriginProtection
 	pages  *pages
 	assets *assets
+
+	troubles *troubles
 }
 
 // Register puts the pages' routes on e. Paths come without the base URL's prefix.
@@ -141,7 +151,7 @@ func newSite(svc service, cfg Config) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{svc: svc, cfg: cfg, prefix: strings.TrimRight(base.EscapedPath(), "/"), secure: base.Scheme == "https", cross: cross, assets: files}
+	s := &site{svc: svc, cfg: cfg, prefix: strings.TrimRight(base.EscapedPath(), "/"), secure: base.Scheme == "https", cross: cross, assets: files, troubles: &troubles{}}
 	s.pages, err = loadPages()
 	return s, err
 }
@@ -177,10 +187,18 @@ func (s *site) routes(e *echo.Echo) {
 	form("/instances/:id/act", s.showAct, s.act)
 	form("/instances/:id/cancel", s.showCancel, s.cancel)
 	form("/instances/:id/retry", s.showRaiseAgain, s.raiseAgain)
-	form("/effects/:id/retry", s.showRetry, s.retryEffect)
-	form("/effects/:id/resolve", s.showResolve, s.resolveEffect)
+	mine("/instances/:id/children", s.listChildren)
 	mine("/start", s.listStart)
 	form("/start/:name", s.showStart, s.start)
+
+	mine("/attention", s.showAttention)
+	mine("/effects", s.listEffects)
+	form("/effects/redrive", s.operators(s.showRedrive), s.operators(s.redrive))
+	mine("/effects/:id", s.showEffect)
+	e.POST("/effects/:id", s.plain(s.guarded(s.operators(s.endEffect))))
+	mine("/callbacks", s.listCalls)
+	mine("/sinks", s.listSinks)
+	form("/sinks/:name/enable", s.operators(s.showEnable), s.operators(s.enableSink))
 
 	page("/dev/mail", s.mailbox(s.listMail))
 	page("/dev/mail/:id", s.mailbox(s.showMail))

@@ -48,6 +48,9 @@ func (k clock) relative(t time.Time) string {
 		return k.say.text("time.now")
 	case d >= 48*time.Hour:
 		unit, n = "day", int(d/(24*time.Hour))
+		if t.After(k.now) {
+			n = int((d + 30*time.Minute) / (24 * time.Hour)) // a week that began a moment ago is one
+		}
 	case d >= time.Hour:
 		unit, n = "hour", int(d/time.Hour)
 	}

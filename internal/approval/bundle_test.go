@@ -31,6 +31,9 @@ type bundle struct {
 	url   string
 	shift atomic.Int64 // nanoseconds added to the database's clock
 	known sync.Map     // names of the definitions published by need
+
+	secrets callbacks.SecretsHolder // empty until secretsFile
+	sinks   []Sink                  // of services opened from now on
 }
 
 // people of every bundle.
@@ -93,7 +96,7 @@ func (b *bundle) replica(change func(*Config)) (*Service, *store.Store) {
 func (b *bundle) process(change func(*Config), fail func(point string) error) (*Service, *store.Store, func()) {
 	b.t.Helper()
 	st, err := store.Open(b.ctx, store.Config{
-		URL: b.url, Fault: fail,
+		URL: b.url, Fault: fail, Sinks: b.names(),
 		Shift: func() time.Duration { return time.Duration(b.shift.Load()) },
 	})
 	if err != nil {
@@ -107,7 +110,7 @@ func (b *bundle) process(change func(*Config), fail func(point string) error) (*
 		b.t.Fatal(err)
 	}
 	cfg := Config{
-		Store: st, Ring: callbacks.NewHolder(b.ring), Webhooks: webhooks, BaseURL: "http://vobo.test", MailFrom: "vobo@example.com",
+		Store: st, Ring: callbacks.NewHolder(b.ring), Secrets: &b.secrets, Sinks: b.sinks, Webhooks: webhooks, BaseURL: "http://vobo.test", MailFrom: "vobo@example.com",
 		Vars:   map[string]string{"ESIGN_URL": b.hooks.URL, "CORE_URL": b.hooks.URL},
 		Jitter: func() float64 { return 0.9 }, // guarantee D10: no retry comes at once
 		Clock:  func() time.Time { return time.Now().Add(time.Duration(b.shift.Load())) }, Log: slog.New(slog.DiscardHandler),
@@ -130,6 +133,15 @@ func (b *bundle) process(change func(*Config), fail func(point string) error) (*
 			b.t.Errorf("close: %v", err)
 		}
 	}
+}
+
+// names are those of the sinks.
+func (b *bundle) names() []string {
+	all := make([]string, len(b.sinks))
+	for i := range b.sinks {
+		all[i] = b.sinks[i].Name
+	}
+	return all
 }
 
 func fingerprints(r *callbacks.Ring) []store.RingFingerprint {

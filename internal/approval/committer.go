@@ -103,8 +103,23 @@ func (c *committer) do(ctx context.Context, job *store.Job) error {
 	case <-t.done:
 		return t.err
 	case <-ctx.Done():
-		return fault.Wrap(ctx.Err(), fault.Unavailable, "The answer took too long. Ask again with the same Idempotency-Key or link: nothing happens twice.")
+		return tooLate(ctx)
 	}
+}
+
+func tooLate(ctx context.Context) error {
+	return fault.Wrap(ctx.Err(), fault.Unavailable, "The answer took too long. Ask again with the same Idempotency-Key or link: nothing happens twice.")
+}
+
+// see is do for who must know the end: once the commit of the event has begun, it is waited
+// for beyond ctx. An event whose turn has not come when ctx ends is not committed.
+func (c *committer) see(ctx context.Context, job *store.Job) error {
+	t := &ticket{job: job, ctx: ctx, done: make(chan struct{})}
+	if err := c.enqueue(t); err != nil {
+		return err
+	}
+	<-t.done
+	return t.err
 }
 
 func (c *committer) enqueue(t *ticket) error {
@@ -184,7 +199,7 @@ func (c *committer) commit(batch []*ticket) {
 	live := batch[:0]
 	for _, t := range batch {
 		if t.ctx.Err() != nil { // nobody waits for the answer and nothing was written
-			c.finish(t, t.ctx.Err())
+			c.finish(t, tooLate(t.ctx))
 			continue
 		}
 		if c.usedUp(t.job) {
@@ -223,14 +238,15 @@ func (c *committer) runSlowLane() {
 			c.finish(t, errUsedUp)
 			continue
 		}
-		c.finish(t, c.commitAlone(t.job))
+		c.finish(t, c.commitAlone(t))
 	}
 }
 
 // commitAlone commits one event whose batch failed or whose instance was locked
 // elsewhere. A commit whose answer was lost is found by its event id, so that the
 // first answer is the answer.
-func (c *committer) commitAlone(job *store.Job) error {
+func (c *committer) commitAlone(t *ticket) error {
+	job := t.job
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var last error
@@ -248,6 +264,9 @@ func (c *committer) commitAlone(job *store.Job) error {
 				c.after([]*store.Job{job})
 				return nil
 			}
+		}
+		if t.ctx.Err() != nil { // nobody waits for the answer and nothing was written
+			return tooLate(t.ctx)
 		}
 		reset(job)
 		last = c.store.Commit(ctx, []*store.Job{job}, c.planner, store.CommitOptions{Wait: true})
@@ -283,7 +302,7 @@ func (c *committer) pause(ctx context.Context, try int) bool {
 
 // reset clears what an earlier attempt filled in.
 func reset(job *store.Job) {
-	next := store.Job{Event: job.Event, Claims: job.Claims, TokenHash: job.TokenHash}
+	next := store.Job{Event: job.Event, Claims: job.Claims, TokenHash: job.TokenHash, Callback: job.Callback}
 	if job.Event.Kind == fsm.KindStart && job.Snapshot != nil {
 		next.Snapshot = &fsm.Snapshot{Definition: job.Snapshot.Definition}
 	}

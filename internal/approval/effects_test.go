@@ -10,6 +10,7 @@ import (
 
 	"vobo/internal/fault"
 	"vobo/internal/fsm"
+	"vobo/internal/store"
 	"vobo/internal/testkit"
 )
 
@@ -305,3 +306,49 @@ func TestAResultOfALostLeaseIsDropped(t *testing.T) {
 		}
 	})
 }
+
+// Where any attempt got no answer, nobody knows what became of it once the attempts are
+// used up, whatever the last one said.
+func TestAnEffectWithAnUnansweredAttemptEndsUnknown(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		b.publish(twoAttempts)
+		b.answer("/twice", testkit.AnswerReset())
+		res, err := b.svc.Start(b.ctx, b.as("rosa@example.com"), StartRequest{Definition: "twice", Data: map[string]any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.deliver()
+		b.answer("/twice", testkit.AnswerStatus(http.StatusServiceUnavailable))
+		b.pass(time.Minute)
+		b.deliver()
+		page, err := b.svc.Effects(b.ctx, admin, store.EffectFilter{Instance: res.View.ID, Kind: kindWebhook}, store.Paging{Limit: 5})
+		if err != nil || len(page.Items) != 1 {
+			t.Fatalf("%+v, %v", page.Items, err)
+		}
+		e := page.Items[0]
+		if e.Status != fsm.EffectUnknown || len(e.Attempts) != 2 || e.Attempts[0].Outcome != store.AttemptUnanswered || e.Attempts[1].Outcome != "retry" {
+			t.Errorf("%s", Render(e))
+		}
+	})
+}
+
+const twoAttempts = `name: twice
+version: 1
+initial: open
+data: {type: object, properties: {}}
+states:
+  open:
+    owner: [requester]
+    enter: [call]
+    deadlines: [{after: P9D, fire: expire}]
+    events:
+      expire: {to: closed, by: [timer]}
+  closed: {final: true}
+effects:
+  call:
+    webhook: {url: "{{ env.CORE_URL }}/twice", body: {a: 1}}
+    idempotent: true
+    reversible: false
+    retry: {attempts: 2, first: PT1S, max: PT1S}
+`

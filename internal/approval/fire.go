@@ -14,7 +14,7 @@ import (
 type fired struct {
 	job    *store.Job
 	replay int             // seq of the act that already recorded this decision
-	kept   *store.ClaimRow // an idempotency key's first answer
+	kept   *store.ClaimRow // the first answer of an idempotency key, or of what an effect does once
 }
 
 // Fire takes one event down the one road. A refusal comes back as *fault.Error and
@@ -45,6 +45,9 @@ func (s *Service) lostClaim(job *store.Job) (*fired, error) {
 		e.Instance = lost.Instance
 		return nil, e
 	}
+	if lost.Kind == store.ClaimEffect { // done by an earlier attempt, or by another process
+		return &fired{job: job, kept: lost}, nil
+	}
 	for _, c := range job.Claims {
 		if c.Kind != lost.Kind {
 			continue
@@ -69,9 +72,13 @@ type keptAnswer struct {
 }
 
 // keepAnswer puts the answer of a planned step beside its idempotency claim, so that
-// both are committed together.
+// both are committed together. What an effect did to another instance keeps that
+// instance's summary.
 func keepAnswer(s *Service, job *store.Job, step *fsm.Step) {
 	for i := range job.Claims {
+		if job.Claims[i].Kind == store.ClaimEffect {
+			job.Claims[i].Answer = marshal(summaryOf(&step.Instance))
+		}
 		if job.Claims[i].Kind != store.ClaimIdempotency {
 			continue
 		}

@@ -249,8 +249,8 @@ func (s *Service) RaiseAgain(ctx context.Context, c Caller, id, reason string, i
 }
 
 // operate fires an operator's event with an audited reason. answer is what an
-// Idempotency-Key keeps where the step alone does not give it.
-func (s *Service) operate(ctx context.Context, c Caller, id, reason string, idem Idempotency, answer json.RawMessage, set func(*fsm.Event)) (*fired, error) {
+// Idempotency-Key keeps where the step alone does not give it; once are claims beside it.
+func (s *Service) operate(ctx context.Context, c Caller, id, reason string, idem Idempotency, answer json.RawMessage, set func(*fsm.Event), once ...store.Claim) (*fired, error) {
 	ev, err := s.newEvent(fsm.KindCancel, id)
 	if err != nil {
 		return nil, err
@@ -266,6 +266,7 @@ func (s *Service) operate(ctx context.Context, c Caller, id, reason string, idem
 			job.Claims[i].Answer = marshal(keptAnswer{Answer: answer})
 		}
 	}
+	job.Claims = append(job.Claims, once...)
 	return s.fire(ctx, job)
 }
 

@@ -82,6 +82,13 @@ func (s *Service) Mailbox(ctx context.Context, p store.Paging) (store.Page[MailV
 		page.Items = s.logins.all()
 	}
 	for _, e := range rows.Items {
+		if e.LeftOut {
+			page.Items = append(page.Items, MailView{
+				ID: EffectID(e.Instance, e.EffectID), At: e.QueuedAt, Status: e.Status, Instance: e.Instance,
+				Subject: "(too long for a list; open it to read it)",
+			})
+			continue
+		}
 		m, err := s.mailView(ctx, &e)
 		if err != nil {
 			return page, err
@@ -102,7 +109,7 @@ func (s *Service) Mail(ctx context.Context, id string) (*MailView, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Kind == kindWebhook {
+	if f, err := thaw(e.Request); err == nil && f.Email == nil && f.TaskMail == nil {
 		return nil, fault.New(fault.NotFound, "There is no such mail.")
 	}
 	return s.mailView(ctx, e)

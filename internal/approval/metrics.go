@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"vobo/internal/fsm"
 	"vobo/internal/store"
 )
 
@@ -18,8 +19,15 @@ type metrics struct {
 	late     prometheus.Histogram
 	batches  prometheus.Histogram
 
+	calls     *prometheus.CounterVec
+	redrives  prometheus.Counter
+	children  prometheus.Counter
+	mailSetup prometheus.Counter
+
 	instances, effects   *prometheus.Desc
 	attention, due, aged *prometheus.Desc
+	stuck, callsWaiting  *prometheus.Desc
+	sinkRows, sinkOff    *prometheus.Desc
 }
 
 func newMetrics(s *Service) *metrics {
@@ -45,6 +53,27 @@ func newMetrics(s *Service) *metrics {
 			Name: "vobo_commit_events",
 			Help: "Events that shared one commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
 		}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vobo_calls_total",
+			Help: "Calls of webhook sources, by what became of them.",
+		}, []string{"outcome"}),
+		redrives: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "vobo_effects_redriven_total",
+			Help: "Effects that a bulk redrive tried again.",
+		}),
+		children: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "vobo_children_started_total",
+			Help: "Instances that start effects made.",
+		}),
+		mailSetup: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "vobo_mail_setup_failures_total",
+			Help: "Attempts to mail that failed because of how this server reaches its mail server.",
+		}),
+		stuck:        prometheus.NewDesc("vobo_effects_stuck", "Dead and unknown effects, by kind.", []string{"status", "kind"}, nil),
+		callsWaiting: prometheus.NewDesc("vobo_calls_waiting", "Calls of webhook sources that wait for their wait.", nil, nil),
+		sinkRows:     prometheus.NewDesc("vobo_sink_rows", "History rows that a sink of the event feed has not got, by status.", []string{"sink", "status"}, nil),
+		sinkOff:      prometheus.NewDesc("vobo_sink_disabled", "1 where a sink of the event feed is disabled.", []string{"sink"}, nil),
+
 		instances: prometheus.NewDesc("vobo_instances", "Instances, by status.", []string{"status"}, nil),
 		effects:   prometheus.NewDesc("vobo_effects", "Effects not yet succeeded, by status.", []string{"status"}, nil),
 		attention: prometheus.NewDesc("vobo_instances_attention", "Instances that an operator should look at.", nil, nil),
@@ -56,7 +85,7 @@ func newMetrics(s *Service) *metrics {
 // Metrics returns what /metrics shows.
 func (s *Service) Metrics() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.events, m.refusals, m.attempts, m.late, m.batches, m}
+	return []prometheus.Collector{m.events, m.refusals, m.attempts, m.late, m.batches, m.calls, m.redrives, m.children, m.mailSetup, m}
 }
 
 func (m *metrics) event(j *store.Job) {
@@ -65,8 +94,14 @@ func (m *metrics) event(j *store.Job) {
 		m.refusals.WithLabelValues(string(j.Step.Refusal.Code)).Inc()
 	case j.Step.Replay == 0:
 		m.events.WithLabelValues(string(j.Event.Kind)).Inc()
+		if start := j.Event.Start; start != nil && start.Parent != nil {
+			m.children.Inc()
+		}
 	}
 }
+
+// call counts what became of a call: received, replayed, or a status of store.Call.
+func (m *metrics) call(outcome string) { m.calls.WithLabelValues(outcome).Inc() }
 
 func (m *metrics) attempt(kind, outcome string) { m.attempts.WithLabelValues(kind, outcome).Inc() }
 
@@ -74,7 +109,7 @@ func (m *metrics) lateness(d time.Duration) { m.late.Observe(d.Seconds()) }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.instances, m.effects, m.attention, m.due, m.aged} {
+	for _, d := range []*prometheus.Desc{m.instances, m.effects, m.attention, m.due, m.aged, m.stuck, m.callsWaiting, m.sinkRows, m.sinkOff} {
 		ch <- d
 	}
 }
@@ -101,6 +136,33 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		age = now.Sub(*c.OldestEffect).Seconds()
 	}
 	ch <- prometheus.MustNewConstMetric(m.aged, prometheus.GaugeValue, age)
+	ch <- prometheus.MustNewConstMetric(m.callsWaiting, prometheus.GaugeValue, float64(c.CallsWaiting))
+	for status, kinds := range map[fsm.EffectStatus]map[string]int{fsm.EffectDead: c.DeadByKind, fsm.EffectUnknown: c.UnknownByKind} {
+		for kind, n := range kinds {
+			ch <- prometheus.MustNewConstMetric(m.stuck, prometheus.GaugeValue, float64(n), string(status), kind)
+		}
+	}
+	m.collectSinks(ctx, ch)
+}
+
+func (m *metrics) collectSinks(ctx context.Context, ch chan<- prometheus.Metric) {
+	if len(m.s.cfg.Sinks) == 0 {
+		return
+	}
+	sinks, err := m.s.store.Sinks(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(m.sinkRows, err)
+		return
+	}
+	for _, k := range sinks {
+		ch <- prometheus.MustNewConstMetric(m.sinkRows, prometheus.GaugeValue, float64(k.Waiting), k.Name, "waiting")
+		ch <- prometheus.MustNewConstMetric(m.sinkRows, prometheus.GaugeValue, float64(k.Dead), k.Name, "dead")
+		off := 0.0
+		if k.DisabledAt != nil {
+			off = 1
+		}
+		ch <- prometheus.MustNewConstMetric(m.sinkOff, prometheus.GaugeValue, off, k.Name)
+	}
 }
 
 // Counts are the numbers behind the metrics and the console.

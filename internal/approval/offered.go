@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,33 +115,127 @@ func (s *Service) Explain(ctx context.Context, c Caller, id string) (*ExplainVie
 		}
 	}
 	v.Deadlines = deadlineViews(snap.Deadlines, s.zoneFor(c))
-	if v.Notifications, err = s.notifications(ctx, snap); err != nil {
+	v.Correlations = correlationViews(x.Correlations)
+	if err := s.explainEffects(ctx, snap, v); err != nil {
 		return nil, err
 	}
-	v.Sentence = sentence(&x, v, s.zoneFor(c))
+	v.Sentence = strings.TrimSpace(sentence(&x, v, s.zoneFor(c)) + " " + undoing(snap.Instance.Compensation))
 	return v, nil
 }
 
-// notifications is the delivery state of what the present wait sent.
-func (s *Service) notifications(ctx context.Context, snap *fsm.Snapshot) ([]NotificationView, error) {
+// explainEffects adds what became of what the present wait sent, whom it started, and
+// what came too late for an earlier wait.
+func (s *Service) explainEffects(ctx context.Context, snap *fsm.Snapshot, v *ExplainView) error {
 	page, err := s.store.Effects(ctx, store.EffectFilter{Instance: snap.Instance.ID}, store.Paging{Limit: 500})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	v.Notifications = notifications(page.Items, snap.Instance.Wait)
+	ofWait := slices.DeleteFunc(slices.Clone(page.Items), func(e store.EffectInfo) bool { return e.Wait != snap.Instance.Wait })
+	if v.Children, err = s.childrenOf(ctx, ofWait); err != nil {
+		return err
+	}
+	v.LateResults, err = s.lateResults(ctx, snap, page.Items)
+	return err
+}
+
+// notifications is the delivery state of what a wait sent.
+func notifications(effects []store.EffectInfo, wait int) []NotificationView {
 	views := []NotificationView{}
-	for i := range page.Items {
-		e := &page.Items[i]
-		if e.Wait != snap.Instance.Wait {
+	for i := range effects {
+		e := &effects[i]
+		if e.Wait != wait {
 			continue
 		}
-		n := NotificationView{Effect: EffectID(e.Instance, e.EffectID), Name: e.Name, Status: string(e.Status)}
-		n.To, _ = destination(e)
+		n := NotificationView{Effect: EffectID(e.Instance, e.EffectID), Name: e.Name, To: destination(e), Status: string(e.Status)}
 		if len(e.Attempts) > 0 {
 			n.Detail = e.Attempts[len(e.Attempts)-1].Detail
 		}
 		views = append(views, n)
 	}
+	return views
+}
+
+// correlationViews says what calls of webhook sources must carry for the open wait.
+func correlationViews(all []fsm.ExplainedCorrelation) []CorrelationView {
+	views := []CorrelationView{}
+	for _, c := range all {
+		v := CorrelationView{Event: c.Event, Pairs: []CorrelationMatch{}, Matched: c.Matched}
+		for _, p := range c.Pairs {
+			v.Pairs = append(v.Pairs, CorrelationMatch{Path: "data." + p.Data, Input: "input." + p.Input, Value: rawOf(p.Value)})
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// lateRows is how many history rows are read to find when waits were left.
+const lateRows = 2_000
+
+// lateResults finds effects whose result came after the wait that queued them was left.
+func (s *Service) lateResults(ctx context.Context, snap *fsm.Snapshot, effects []store.EffectInfo) ([]LateResultView, error) {
+	views := []LateResultView{}
+	over := func(e *store.EffectInfo) bool {
+		return e.DoneAt != nil && e.Wait > 0 && e.Wait < snap.Instance.Wait &&
+			(e.Status == fsm.EffectSucceeded || e.Status == fsm.EffectDead || e.Status == fsm.EffectUnknown)
+	}
+	if !slices.ContainsFunc(effects, func(e store.EffectInfo) bool { return over(&e) }) {
+		return views, nil
+	}
+	left := map[int]time.Time{}
+	paging := store.Paging{Limit: 500}
+	for read := 0; read < lateRows; {
+		rows, err := s.store.History(ctx, snap.Instance.ID, paging)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range rows.Items {
+			if t.Wait > 0 && (t.To != "" || t.Kind == fsm.TCancel) {
+				left[t.Wait] = t.At
+			}
+		}
+		if read, paging.Cursor = read+len(rows.Items), rows.Next; rows.Next == "" {
+			break
+		}
+	}
+	for i := range effects {
+		e := &effects[i]
+		if at, ended := left[e.Wait]; ended && over(e) && e.DoneAt.After(at) && answersTheWait(snap.Definition, e) {
+			views = append(views, LateResultView{Effect: EffectID(e.Instance, e.EffectID), Name: e.Name, Status: e.Status, At: Time{*e.DoneAt}})
+		}
+	}
 	return views, nil
+}
+
+// answersTheWait tells whether a wait was to hear of an effect's result: the result of
+// what nobody waits for is never late.
+func answersTheWait(d *definitions.Definition, e *store.EffectInfo) bool {
+	def := d.Effect(e.Name)
+	return def != nil && e.Undoes == (fsm.EffectID{}) && (def.OnSuccess != nil || def.OnFailure != nil)
+}
+
+// undoing says where undoing stands and who is needed; "" where nothing is to be undone.
+func undoing(c *fsm.Compensation) string {
+	if c == nil || c.Done {
+		return ""
+	}
+	for _, item := range c.Items {
+		switch item.Status {
+		case "succeeded", "skipped":
+			continue
+		case "blocked":
+			return fmt.Sprintf("Undoing waits until it is known what became of %s.", item.Name)
+		case "failed":
+			return fmt.Sprintf("Undoing %s failed: an operator must try it again, or say what became of it.", item.Name)
+		case "unknown":
+			return fmt.Sprintf("It is not known whether %s is undone: an operator must find out and say so.", item.Name)
+		}
+		if item.Undo == "manual" {
+			return fmt.Sprintf("An operator must undo %s by hand and say so.", item.Name)
+		}
+		return fmt.Sprintf("%s is being undone.", item.Name)
+	}
+	return ""
 }
 
 // sentence is the explanation in one paragraph.
@@ -149,7 +244,7 @@ func sentence(x *fsm.Explanation, v *ExplainView, zone *time.Location) string {
 	case fsm.Finished:
 		return fmt.Sprintf("It ended in “%s” on %s. Nothing waits.", x.Label, localTime(x.Since, zone))
 	case fsm.Cancelled:
-		return "It was cancelled. No person is waited for."
+		return "It was cancelled."
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "In “%s” since %s", x.Label, localTime(x.Since, zone))
@@ -180,12 +275,42 @@ func sentence(x *fsm.Explanation, v *ExplainView, zone *time.Location) string {
 			b.WriteString(".")
 		}
 	}
+	b.WriteString(waitedFor(v))
 	if len(x.Deadlines) > 0 {
 		d := x.Deadlines[0]
 		fmt.Fprintf(&b, " Next by itself: %s on %s.", d.Action, localTime(d.DueAt, zone))
 	}
 	if x.Status == fsm.Suspended {
 		b.WriteString(" It is suspended: deadlines stand still.")
+	}
+	return b.String()
+}
+
+// waitedFor says which children and calls the present wait is missing.
+func waitedFor(v *ExplainView) string {
+	var b strings.Builder
+	for _, c := range v.Children {
+		fmt.Fprintf(&b, " Of %d instances that %s starts, %d ended well", c.Total, c.Name, c.Ended)
+		if c.Bad > 0 {
+			fmt.Fprintf(&b, " and %d did not", c.Bad)
+		}
+		b.WriteString(".")
+	}
+	for _, call := range v.Correlations {
+		if !call.Matched {
+			fmt.Fprintf(&b, " No call %s can be matched yet: its values are missing in the data.", call.Event)
+			continue
+		}
+		pairs := make([]string, len(call.Pairs))
+		for i, p := range call.Pairs {
+			pairs[i] = fmt.Sprintf("%s = %s", strings.TrimPrefix(p.Input, "input."), p.Value)
+		}
+		fmt.Fprintf(&b, " It waits for a call %s with %s.", call.Event, strings.Join(pairs, " and "))
+	}
+	if n := len(v.LateResults); n == 1 {
+		fmt.Fprintf(&b, " A result of %s came after its wait was over.", v.LateResults[0].Name)
+	} else if n > 1 {
+		fmt.Fprintf(&b, " %d results came after their waits were over.", n)
 	}
 	return b.String()
 }

@@ -2,6 +2,8 @@ package approval
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"vobo/internal/fault"
 	"vobo/internal/fsm"
@@ -26,13 +28,46 @@ func (s *Service) effect(ctx context.Context, id string) (*store.EffectInfo, err
 		return nil, err
 	}
 	if len(page.Items) == 0 {
-		return nil, fault.New(fault.NotFound, "There is no such effect, or it is not yours to read.")
+		return nil, effectNotFound()
 	}
 	return &page.Items[0], nil
 }
 
+func effectNotFound() error {
+	return fault.New(fault.NotFound, "There is no such effect, or it is not yours to read.")
+}
+
+// onceFor is the claim of an operator's retry: whoever read the effect as it stands now
+// tries it again at most once, however often and from wherever that is asked for.
+func onceFor(instance string, id fsm.EffectID, attempts int, doneAt *time.Time) store.Claim {
+	end := ""
+	if doneAt != nil {
+		end = strconv.FormatInt(doneAt.UnixMilli(), 10)
+	}
+	return store.Claim{
+		Kind: store.ClaimEffect, Scope: "retry " + effectKey(instance, id),
+		Key: strconv.Itoa(attempts) + "@" + end, Keep: idempotencyKept,
+	}
+}
+
+// triedAgain refuses a retry of what somebody else has tried again since it was read.
+func triedAgain() error {
+	return fault.New(fault.Conflict, "Somebody has tried this effect again already. Read it again.")
+}
+
+// retryable refuses to try again what no attempt can do.
+func retryable(kind string, status fsm.EffectStatus) error {
+	switch {
+	case kind == kindManual:
+		return fault.New(fault.Conflict, "A person does this by hand: there is nothing to try again. Resolve it: succeeded when it is done, failed to give it up.")
+	case status != fsm.EffectDead && status != fsm.EffectUnknown:
+		return fault.New(fault.Conflict, "The effect is %s: only a dead or unknown one can be tried again.", status)
+	}
+	return nil
+}
+
 // RetryEffect tries a dead or unknown effect again, once per call. Operators only.
-// Faults: conflict where it is neither dead nor unknown.
+// Faults: conflict where it is neither dead nor unknown, or done by hand.
 func (s *Service) RetryEffect(ctx context.Context, c Caller, id, reason string, idem Idempotency) (*EffectView, error) {
 	return s.onEffect(ctx, c, id, reason, idem, "try an effect again", fsm.EffectWaiting, func(ev *fsm.Event, e *store.EffectInfo) {
 		ev.Kind, ev.Effect = fsm.KindRetryEffect, &e.EffectID
@@ -79,10 +114,20 @@ func (s *Service) onEffect(ctx context.Context, c Caller, id, reason string, ide
 		return nil, err
 	}
 	v := s.effectView(e)
-	v.Status, v.NextAttemptAt = then, nil
-	f, err := s.operate(ctx, c, e.Instance, reason, idem, marshal(v), func(ev *fsm.Event) { set(ev, e) })
+	v.Status, v.NextAttemptAt, v.GivenUp = then, nil, then == fsm.EffectDead
+	var once []store.Claim
+	if then == fsm.EffectWaiting {
+		once = append(once, onceFor(e.Instance, e.EffectID, len(e.Attempts), e.DoneAt))
+		if e.Kind == kindManual {
+			return nil, retryable(e.Kind, e.Status)
+		}
+	}
+	f, err := s.operate(ctx, c, e.Instance, reason, idem, marshal(v), func(ev *fsm.Event) { set(ev, e) }, once...)
 	if err != nil {
 		return nil, err
+	}
+	if f.kept != nil && f.kept.Kind == store.ClaimEffect {
+		return nil, triedAgain()
 	}
 	if f.kept != nil {
 		first := EffectView{Replayed: true}

@@ -4,50 +4,58 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"vobo/internal/deliver"
-	"vobo/internal/fault"
-	"vobo/internal/fsm"
 	"vobo/internal/store"
 )
 
 const (
-	lease        = 60 * time.Second // longer than the longest attempt
-	claimWithin  = 10 * time.Second // for one look at what is due
-	senders      = 32               // attempts under way at once
-	perHost      = 6                // of them to one host
-	notifyTopic  = "effects"
-	notifyEvery  = 20 * time.Millisecond
-	endsLinger   = 5 * time.Millisecond // ends of attempts wait this long for others to share their commit
+	lease       = 60 * time.Second // longer than the longest attempt
+	attemptFor  = lease - 5*time.Second
+	claimWithin = 10 * time.Second // for one look at what is due
+	notifyTopic = "effects"
+	notifyEvery = 20 * time.Millisecond
+	endsLinger  = 5 * time.Millisecond // ends of attempts wait this long for others to share their commit
+	endsAtOnce  = 256                  // in one commit
+	endsWaiting = 512                  // not yet written; beyond that nothing more is leased
+
 	unsentReason = "The service that was sending stopped before it could record an answer."
 )
 
 // outbox sends what commits queued: leases, attempts, results. Each attempt is
 // committed as started before it dials and as ended after.
 type outbox struct {
-	s     *Service
-	slots chan struct{}
-	woken chan struct{} // capacity 1: something may be due
-	told  chan struct{} // capacity 1: other replicas should look
-	ended chan ended    // ends of attempts that wait to be written together
+	s        *Service
+	lanes    *lanes
+	feed     *feed
+	woken    chan struct{} // capacity 1: something may be due
+	told     chan struct{} // capacity 1: other replicas should look
+	ended    chan ended    // ends of attempts that wait to be written together
+	starting chan struct{} // a place for each child that is being started
+	hungry   atomic.Bool   // more may be due than could be leased: look again as soon as something ends
+	unended  atomic.Int64  // attempts whose outcome is known and not yet written
 
 	mu      sync.Mutex
-	hosts   map[string]int
-	running map[string]store.ClaimedEffect
+	running map[string]*flight // leased here
 	closed  bool
+	closing chan struct{} // closed when the stop begins
 
-	work   sync.WaitGroup
-	cancel context.CancelFunc
-	ctx    context.Context // of attempts under way: ends when the stop's grace does
+	flights sync.WaitGroup // attempts under way
+	work    sync.WaitGroup
+	cancel  context.CancelFunc
+	ctx     context.Context // of attempts under way: ends when the stop's grace does
 }
 
 func newOutbox(s *Service) *outbox {
 	o := &outbox{
-		s: s, slots: make(chan struct{}, senders), woken: make(chan struct{}, 1), told: make(chan struct{}, 1), ended: make(chan ended, senders),
-		hosts: map[string]int{}, running: map[string]store.ClaimedEffect{},
+		s: s, lanes: newLanes(s.cfg.Clock), woken: make(chan struct{}, 1), told: make(chan struct{}, 1),
+		ended: make(chan ended, endsAtOnce), starting: make(chan struct{}, childrenAtOnce),
+		running: map[string]*flight{}, closing: make(chan struct{}),
 	}
+	o.feed = newFeed(s)
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	return o
 }
@@ -90,72 +98,22 @@ func (o *outbox) tellReplicas() {
 	}
 }
 
-// ended is the end of an attempt on its way into the database.
-type ended struct {
-	finish store.Finish
-	done   chan error
-}
-
-// writeEnds shares a commit between the ends that wait.
-func (o *outbox) writeEnds() {
-	for {
-		var waiting []ended
-		select {
-		case <-o.ctx.Done():
-			return
-		case e := <-o.ended:
-			waiting = append(waiting, e)
-		}
-		linger := time.NewTimer(endsLinger)
-		for more := true; more && len(waiting) < senders; {
-			select {
-			case e := <-o.ended:
-				waiting = append(waiting, e)
-			case <-linger.C:
-				more = false
-			}
-		}
-		linger.Stop()
-		rows := make([]store.Finish, len(waiting))
-		for i := range waiting {
-			rows[i] = waiting[i].finish
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), lease)
-		_, err := o.s.store.FinishAttempts(ctx, rows)
-		cancel()
-		for _, w := range waiting {
-			w.done <- err
-		}
-	}
-}
-
-// write has the end of an attempt written, together with others.
-func (o *outbox) write(ctx context.Context, f store.Finish) error {
-	e := ended{f, make(chan error, 1)}
-	select {
-	case o.ended <- e:
-		select {
-		case err := <-e.done:
-			return err
-		case <-o.ctx.Done():
-		}
-	case <-o.ctx.Done():
-	}
-	_, err := o.s.store.FinishAttempts(ctx, []store.Finish{f}) // a stop has ended the writer; a second write is fenced
-	return err
-}
-
 // stop starts nothing new, waits for attempts under way until ctx ends, and gives
 // back what was not started.
 func (o *outbox) stop(ctx context.Context) error {
 	o.mu.Lock()
-	o.closed = true
+	if !o.closed {
+		o.closed = true
+		close(o.closing)
+	}
 	o.mu.Unlock()
+	o.feed.close()
+	if err := o.giveBack(ctx, o.lanes.close()); err != nil {
+		o.s.log.Warn("effects that were not sent could not be given back; they come again when their lease is over", "error", err)
+	}
 	free := make(chan struct{})
 	go func() {
-		for range senders {
-			o.slots <- struct{}{}
-		}
+		o.flights.Wait()
 		close(free)
 	}()
 	var err error
@@ -169,6 +127,16 @@ func (o *outbox) stop(ctx context.Context) error {
 	return err
 }
 
+// stopping tells whether the stop has begun.
+func (o *outbox) stopping() bool {
+	select {
+	case <-o.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Woken is signalled when effects were committed here.
 func (s *Service) Woken() <-chan struct{} { return s.outbox.woken }
 
@@ -180,229 +148,124 @@ func (s *Service) Wake() {
 	}
 }
 
-// DispatchOnce leases what is due, as far as there are free senders, and sends it in
+// DispatchOnce leases what is due, as far as there is room in the lanes, and sends it in
 // the background. It returns how many effects it took.
 func (s *Service) DispatchOnce(ctx context.Context) (int, error) {
 	o := s.outbox
-	o.mu.Lock()
-	closed := o.closed
-	o.mu.Unlock()
-	free := senders - len(o.slots)
-	if free <= 0 || closed {
+	room, slow := o.lanes.room()
+	if room = min(room, endsWaiting-int(o.unended.Load())); room <= 0 {
+		o.hungry.Store(true)
 		return 0, nil
 	}
 	// A stop must not cut this short: a lease that nobody knows of lasts until it runs out.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimWithin)
 	defer cancel()
-	claimed, err := s.store.ClaimEffects(ctx, free, lease)
-	if err != nil {
-		return 0, err
+	o.hungry.Store(true) // what ends while this looks is not overlooked
+	of, suspects := o.lanes.shares()
+	began := s.mono()
+	claimed, err := s.claim(ctx, room, of, suspects)
+	full := len(claimed) >= room
+	if rest := min(room-len(claimed), slow); err == nil && len(suspects) > 0 && rest > 0 {
+		var more []store.ClaimedEffect
+		more, err = s.claim(ctx, rest, of, nil)
+		claimed = append(claimed, more...)
 	}
-	var back []store.ClaimedEffect
+	taken, back := 0, []*flight{}
 	for _, e := range claimed {
-		if !o.take(e) {
-			back = append(back, e)
+		f := newFlight(e, began)
+		switch begins, refused := o.take(f); {
+		case refused:
+			back = append(back, f)
 			continue
+		case begins:
+			o.launch(f)
 		}
-		o.work.Go(func() { o.send(e) })
+		taken++
 	}
-	return len(claimed) - len(back), s.giveBack(ctx, back)
+	if !full && !o.lanes.crowded() {
+		o.hungry.Store(false)
+	}
+	return taken, errors.Join(err, o.giveBack(ctx, back))
 }
 
-// giveBack makes leased effects that will not be sent here due again at once. Where the
-// lease had started the attempt, that attempt ends as one that never dialled.
-func (s *Service) giveBack(ctx context.Context, back []store.ClaimedEffect) error {
+// claim leases what is due, host by host within its share, but nothing of those to avoid.
+func (s *Service) claim(ctx context.Context, limit int, of map[string]int, avoid []string) ([]store.ClaimedEffect, error) {
+	return s.store.ClaimEffects(ctx, limit, lease, store.Hosts{Usual: perHost, Of: of, Avoid: avoid})
+}
+
+func newFlight(e store.ClaimedEffect, claimed time.Time) *flight {
+	f := &flight{ClaimedEffect: e, claimed: claimed}
+	if e.Broken != "" {
+		f.broken = errors.New(e.Broken)
+		return f
+	}
+	f.frozen, f.broken = thaw(e.Request)
+	switch {
+	case f.broken != nil:
+	case f.frozen.Email != nil, f.frozen.TaskMail != nil:
+		f.host = store.MailHost
+	case f.frozen.Webhook != nil:
+		if u, err := url.Parse(f.frozen.Webhook.URL); err == nil { // else it is refused before it dials
+			f.host = strings.ToLower(u.Host)
+		}
+	}
+	return f
+}
+
+// take books a flight.
+func (o *outbox) take(f *flight) (begins, refused bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false, true
+	}
+	if begins, refused = o.lanes.admit(f); refused {
+		return false, true
+	}
+	o.running[f.Key], f.booked = f, true
+	if begins {
+		o.flights.Add(1)
+	}
+	return begins, false
+}
+
+// launch sends a flight that has its places.
+func (o *outbox) launch(f *flight) { o.work.Go(func() { o.fly(f) }) }
+
+// giveBack makes leased effects that will not be sent here due again at once; no attempt
+// is used up.
+func (o *outbox) giveBack(ctx context.Context, back []*flight) error {
 	if len(back) == 0 {
 		return nil
 	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
+	rows := make([]store.ClaimedEffect, len(back))
+	for i, f := range back {
+		rows[i] = f.ClaimedEffect
 	}
-	var started []store.Finish
-	for i := range back {
-		if e := &back[i]; e.Started {
-			started = append(started, store.Finish{Instance: e.Instance, ResultEvent: fsm.ResultEvent{
-				Effect: e.EffectID, Fence: e.Fence,
-				Attempt: e.Attempt, Status: fsm.EffectRetrying, NextAt: &now, Outcome: string(deliver.Retry), Detail: "Not sent: the service was stopping.",
-			}})
-		}
-	}
-	_, err = s.store.FinishAttempts(ctx, started)
-	return errors.Join(err, s.store.ReleaseEffects(ctx, back)) // which leaves the started ones alone
-}
-
-// take books a sender and a place at the effect's host; false where there is none. The
-// store has given each host its share already, so an attempt that the lease has started
-// is not refused for its host: its place is free as soon as its predecessor's end,
-// which the database knows, is known here.
-func (o *outbox) take(e store.ClaimedEffect) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	host := hostOf(&e)
-	if o.closed || (host != "" && !e.Started && o.hosts[host] >= perHost) {
-		return false
-	}
-	select {
-	case o.slots <- struct{}{}:
-	default:
-		return false
-	}
-	o.hosts[host]++
-	o.running[e.Key] = e
-	return true
-}
-
-func (o *outbox) give(e store.ClaimedEffect) {
-	o.mu.Lock()
-	host := hostOf(&e)
-	if o.hosts[host]--; o.hosts[host] <= 0 {
-		delete(o.hosts, host)
-	}
-	delete(o.running, e.Key)
-	o.mu.Unlock()
-	<-o.slots
-	o.s.Wake()
-}
-
-// hostOf is the host a webhook goes to; "" for mails.
-func hostOf(e *store.ClaimedEffect) string {
-	f, err := thaw(e.Request)
-	if err != nil || f.Webhook == nil {
-		return ""
-	}
-	u, err := url.Parse(f.Webhook.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
-// send makes one attempt and records its end.
-func (o *outbox) send(e store.ClaimedEffect) {
-	defer o.give(e)
-	ctx, cancel := context.WithTimeout(o.ctx, lease-5*time.Second)
-	defer cancel()
-	request, problem := o.s.build(&e)
-	if !e.Started {
-		ours, err := o.s.store.StartAttempt(ctx, &e)
-		if err != nil || !ours {
-			o.s.log.Warn("an attempt could not be started; it will be taken again", "effect", e.Key, "error", err)
-			return
-		}
-	}
-	var out deliver.Outcome
-	if problem != nil {
-		out = deliver.Outcome{Class: deliver.Permanent, Detail: problem.Error()}
-	} else {
-		out = request(ctx)
-	}
-	o.record(e, out)
-}
-
-// record writes the end of an attempt. It must not be cut short by a stop: the
-// database is asked until it answers or the lease is over.
-func (o *outbox) record(e store.ClaimedEffect, out deliver.Outcome) {
-	ctx, cancel := context.WithTimeout(context.Background(), lease)
-	defer cancel()
-	res, err := o.s.ended(ctx, &e, out)
-	for try := 0; err == nil; try++ {
-		err = o.s.finish(ctx, &e, res)
-		if err == nil || fault.CodeOf(err) != fault.Unavailable || try >= singleTries {
-			break
-		}
-		if !o.s.committer.pause(ctx, try+3) {
-			break
-		}
-		err = nil
-	}
-	if err != nil {
-		o.s.log.Error("the end of an attempt could not be recorded", "effect", e.Key, "outcome", string(out.Class), "error", err)
-	}
-	o.s.metrics.attempt(e.Kind, string(out.Class))
-}
-
-// ended turns the outcome of an attempt into the effect's next status.
-func (s *Service) ended(ctx context.Context, e *store.ClaimedEffect, out deliver.Outcome) (fsm.ResultEvent, error) {
-	r := fsm.ResultEvent{
-		Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt,
-		Outcome: string(out.Class), Detail: out.Detail, HTTP: out.Status,
-	}
-	switch out.Class {
-	case deliver.Success:
-		r.Status, r.Result = fsm.EffectSucceeded, decodeAnswer(out.Body)
-	case deliver.Permanent:
-		r.Status = fsm.EffectDead
-	case deliver.Unknown:
-		r.Status = fsm.EffectUnknown
-	default:
-		return s.retryLater(ctx, e, out, r)
-	}
-	return r, nil
-}
-
-func (s *Service) retryLater(ctx context.Context, e *store.ClaimedEffect, out deliver.Outcome, r fsm.ResultEvent) (fsm.ResultEvent, error) {
-	if e.Attempt >= e.Attempts {
-		r.Status = fsm.EffectDead
-		if e.UnknownBefore || unanswered(out) {
-			r.Status = fsm.EffectUnknown
-		}
-		return r, nil
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return r, err
-	}
-	next := now.Add(deliver.Backoff(e.Attempt, e.First, e.Max, s.cfg.Jitter(), out.RetryAfter))
-	r.Status, r.NextAt = fsm.EffectRetrying, &next
-	return r, nil
-}
-
-// finish writes the end of an attempt: as an event where the instance must hear of
-// it, else as a plain fenced write.
-func (s *Service) finish(ctx context.Context, e *store.ClaimedEffect, r fsm.ResultEvent) error {
-	d, err := s.planner.Definition(ctx, e.Definition, e.Version)
-	if err != nil {
-		return err
-	}
-	if !instanceHears(d.Effect(e.Name), e, r.Status) {
-		return s.outbox.write(ctx, store.Finish{Instance: e.Instance, ResultEvent: r})
-	}
-	ev, err := s.newEvent(fsm.KindEffectResult, e.Instance)
-	if err != nil {
-		return err
-	}
-	ev.Actor = fsm.Actor{Kind: fsm.ActorEffect, ID: "effect:" + e.Name}
-	ev.Assurance, ev.Result = fsm.ByEngine, &r
-	_, err = s.fire(ctx, &store.Job{Event: ev})
-	switch fault.CodeOf(err) {
-	case fault.Internal, fault.LimitExceeded, fault.GuardRejected, fault.InvalidInput: // the call is never repeated for that
-		if _, ferr := s.store.FinishAttempts(ctx, []store.Finish{{Instance: e.Instance, ResultEvent: r}}); ferr != nil {
-			return errors.Join(err, ferr)
-		}
-		return errors.Join(err, s.quarantine(ctx, e.Instance, "effect "+e.Name, err))
-	case fault.Conflict: // the lease was lost or a person resolved it: theirs counts
-		s.log.Info("a late end of an attempt was dropped", "effect", e.Key)
-		return nil
+	err := o.s.store.ReleaseEffects(ctx, rows)
+	for _, f := range back {
+		o.landed(f)
 	}
 	return err
 }
 
-// RecoverOnce makes unknown what a stopped process had begun to send and may not be
-// sent again unasked.
-func (s *Service) RecoverOnce(ctx context.Context) (int, error) {
-	lost, err := s.store.LostAttempts(ctx, 100)
-	if err != nil {
-		return 0, err
+// landed forgets a flight whose end is written, or was given up.
+func (o *outbox) landed(f *flight) {
+	if !f.booked {
+		return
 	}
-	var errs []error
-	for i := range lost {
-		e := &lost[i]
-		r := fsm.ResultEvent{
-			Effect: e.EffectID, Fence: e.Fence, Attempt: e.Attempt, Status: fsm.EffectUnknown,
-			Outcome: string(deliver.Unknown), Detail: unsentReason,
-		}
-		errs = append(errs, s.finish(ctx, e, r))
+	o.mu.Lock()
+	if o.running[f.Key] == f {
+		delete(o.running, f.Key)
 	}
-	return len(lost), errors.Join(errs...)
+	o.mu.Unlock()
+	o.lanes.ended(f)
+	if o.hungry.Load() {
+		o.s.Wake()
+	}
+}
+
+// now is the database's time, as far as it went on since the claim.
+func (f *flight) now(mono time.Time) time.Time {
+	return f.LeaseUntil.Add(-lease).Add(max(mono.Sub(f.claimed), 0)).Truncate(time.Millisecond)
 }

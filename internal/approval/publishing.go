@@ -38,10 +38,17 @@ type DefinitionView struct {
 // Lint checks a definition as publishing would.
 func (s *Service) Lint(source []byte) definitions.Problems {
 	d, problems := definitions.Parse("definition.yaml", source)
-	if d != nil {
-		problems = append(problems, d.CheckEnv(s.cfg.Vars)...)
+	return append(problems, s.checkHere(d)...)
+}
+
+// checkHere checks what a definition needs of this server: variables, credentials and
+// webhook sources. d may be nil.
+func (s *Service) checkHere(d *definitions.Definition) definitions.Problems {
+	if d == nil {
+		return nil
 	}
-	return problems
+	credentials, sources := s.cfg.Secrets.Secrets().Names()
+	return append(d.CheckEnv(s.cfg.Vars), d.CheckSecrets(credentials, sources)...)
 }
 
 // Publish checks and stores a definition; the same content again changes nothing.
@@ -51,14 +58,15 @@ func (s *Service) Publish(ctx context.Context, c Caller, file string, source []b
 		return nil, err
 	}
 	d, problems := definitions.Parse(file, source)
-	if d != nil {
-		problems = append(problems, d.CheckEnv(s.cfg.Vars)...)
-	}
+	problems = append(problems, s.checkHere(d)...)
 	if d == nil || problems.Refuses() {
 		return nil, refusedDefinition(problems)
 	}
 	title, err := d.Title.In("en", &definitions.Env{})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.addCorrelations(ctx, d); err != nil { // before any instance can wait
 		return nil, err
 	}
 	created, err := s.store.Publish(ctx, store.DefinitionRow{
@@ -79,6 +87,41 @@ func (s *Service) Publish(ctx context.Context, c Caller, file string, source []b
 		}
 	}
 	return &PublishResult{d.Name, d.Version, d.Hash, created, problems}, nil
+}
+
+// addCorrelations makes known by which paths calls for the definition's events are told apart.
+func (s *Service) addCorrelations(ctx context.Context, d *definitions.Definition) error {
+	for _, shape := range d.Correlations() {
+		if err := s.store.AddCorrelationPaths(ctx, shape.Event, shape.Paths); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteCorrelations does so for every published definition: those of an older Vobo too.
+func (s *Service) noteCorrelations(ctx context.Context) error {
+	paging := store.Paging{Limit: 500}
+	for {
+		rows, err := s.store.Definitions(ctx, paging)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows.Items {
+			d, err := s.planner.compile(row)
+			if err != nil { // its instances say so; others go on
+				s.log.Warn("a published definition cannot be read", "name", row.Name, "version", row.Version, "error", err)
+				continue
+			}
+			if err := s.addCorrelations(ctx, d); err != nil {
+				return err
+			}
+		}
+		if rows.Next == "" {
+			return nil
+		}
+		paging.Cursor = rows.Next
+	}
 }
 
 func refusedDefinition(problems definitions.Problems) error {

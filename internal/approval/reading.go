@@ -119,7 +119,8 @@ func (s *Service) Instance(ctx context.Context, c Caller, id string) (*InstanceV
 	for i := range effects.Items {
 		v.Effects = append(v.Effects, s.effectView(&effects.Items[i]))
 	}
-	return &v, nil
+	v.Children, err = s.childrenOf(ctx, effects.Items)
+	return &v, err
 }
 
 // Instances searches what the caller may read.
@@ -247,4 +248,101 @@ func (s *Service) Effects(ctx context.Context, c Caller, f store.EffectFilter, p
 		page.Items[i] = s.effectView(&rows.Items[i])
 	}
 	return page, nil
+}
+
+// Effect reads one effect of an instance that the caller may read; request, result and
+// answers only for those who oversee. Not-found.
+func (s *Service) Effect(ctx context.Context, c Caller, id string) (*EffectView, error) {
+	e, err := s.effect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.readable(ctx, c, e.Instance)
+	switch {
+	case fault.CodeOf(err) == fault.NotFound:
+		return nil, effectNotFound()
+	case err != nil:
+		return nil, err
+	}
+	v := s.effectView(e)
+	if oversees(c) {
+		v = s.fullEffectView(e)
+	}
+	v.Definition, v.InstanceKey = snap.Instance.Definition, snap.Instance.Key
+	v.Requester = snap.Instance.Requester
+	if p := snap.Directory.Person(v.Requester); p != nil {
+		v.Requester = p.Name
+	}
+	late, err := s.lateResults(ctx, snap, []store.EffectInfo{*e})
+	v.Late = len(late) > 0
+	return &v, err
+}
+
+// EffectCounts counts all effects that are not over for good, by status. Who oversees.
+func (s *Service) EffectCounts(ctx context.Context, c Caller) (map[fsm.EffectStatus]int, error) {
+	if !oversees(c) {
+		return nil, fault.New(fault.Forbidden, "Only operators see the effects of all instances.")
+	}
+	counts, err := s.store.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byStatus := make(map[fsm.EffectStatus]int, len(counts.EffectsByStatus))
+	for status, n := range counts.EffectsByStatus {
+		byStatus[fsm.EffectStatus(status)] = n
+	}
+	return byStatus, nil
+}
+
+const (
+	childrenCounted = 1_000 // of one start effect, of each kind
+	startsCounted   = 50    // start effects of one instance
+)
+
+// childrenOf counts the children of the start effects among effects, which are of one
+// instance and newest first.
+func (s *Service) childrenOf(ctx context.Context, effects []store.EffectInfo) ([]ChildrenView, error) {
+	views := []ChildrenView{}
+	for i := range effects {
+		e := &effects[i]
+		if e.Kind != kindStart || len(views) == startsCounted {
+			continue
+		}
+		of := store.StartEffect{Parent: e.Instance, EffectID: e.EffectID}
+		join, err := s.store.JoinOf(ctx, of, childrenCounted)
+		if err != nil {
+			return nil, err
+		}
+		v := ChildrenView{
+			Effect: EffectID(e.Instance, e.EffectID), Name: e.Name,
+			Running: join.Open, Ended: join.Well, Bad: join.Bad, Total: join.Open + join.Well + join.Bad,
+		}
+		if n, err := s.childrenWanted(ctx, of, e); err != nil {
+			return nil, err
+		} else if n > 0 {
+			v.Total = n
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// childrenWanted is how long a start effect's list is; 0 where it cannot be read.
+func (s *Service) childrenWanted(ctx context.Context, of store.StartEffect, e *store.EffectInfo) (int, error) {
+	terms, known := s.joins.known(of)
+	if known {
+		return terms.items, nil
+	}
+	if e.LeftOut {
+		whole, err := s.effect(ctx, EffectID(e.Instance, e.EffectID))
+		if err != nil {
+			return 0, err
+		}
+		e = whole
+	}
+	terms, err := s.joins.learn(of, e.Request)
+	if err != nil {
+		return 0, nil //nolint:nilerr // the effect itself says so
+	}
+	return terms.items, nil
 }

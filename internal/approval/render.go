@@ -2,6 +2,7 @@ package approval
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,13 @@ func instanceView(in *fsm.Instance) InstanceView {
 	}
 	if in.Data != nil {
 		v.Data = rawOf(in.Data)
+	}
+	if in.Compensation != nil {
+		c := compensationView(in)
+		v.Compensation = &c
+	}
+	if in.Parent != nil {
+		v.Parent = in.Parent.Instance
 	}
 	return v
 }
@@ -150,45 +158,87 @@ func nextSentence(st *definitions.State, t *fsm.Transition) string {
 	return fmt.Sprintf("It goes on to: %s. Nothing more is asked of you here.", st.Label("en"))
 }
 
+// effectView renders an effect for whoever may read its instance: without its request,
+// its result and what the other side said.
 func (s *Service) effectView(e *store.EffectInfo) EffectView {
 	key := effectKey(e.Instance, e.EffectID)
 	v := EffectView{
 		ID: EffectID(e.Instance, e.EffectID), InstanceID: e.Instance, Name: e.Name, Kind: e.Kind, Key: key,
 		Status: e.Status, Reversible: e.Reversible, Idempotent: e.Idempotent, Attempts: make([]AttemptView, 0, len(e.Attempts)),
-		NextAttemptAt: timeOf(e.NextAttemptAt), CorrelationID: key, QueuedAt: Time{e.QueuedAt},
+		NextAttemptAt: timeOf(e.NextAttemptAt), CorrelationID: key, QueuedAt: Time{e.QueuedAt}, FinishedAt: timeOf(e.DoneAt),
+		Reason: reasonOf(e), GivenUp: e.GivenUp,
+	}
+	if e.Undoes != (fsm.EffectID{}) {
+		v.Undoes = EffectID(e.Instance, e.Undoes)
 	}
 	for _, a := range e.Attempts {
-		v.Attempts = append(v.Attempts, AttemptView{N: a.N, At: Time{a.At}, Outcome: a.Outcome, Detail: a.Detail})
+		v.Attempts = append(v.Attempts, AttemptView{N: a.N, At: Time{a.At}, Outcome: a.Outcome, Detail: a.Detail, FinishedAt: timeOf(a.FinishedAt), Status: a.HTTP})
 	}
-	v.To, v.Request = destination(e)
+	v.To = destination(e)
 	return v
 }
 
-// destination says where an effect goes, and its request with markers named and
-// secrets left out (credentials are named only, links never stand in a request).
-func destination(e *store.EffectInfo) (string, []byte) {
+// fullEffectView adds what only those see who oversee all instances.
+func (s *Service) fullEffectView(e *store.EffectInfo) EffectView {
+	v := s.effectView(e)
+	v.Request, v.Result = s.requestView(e), rawOf(e.Result)
+	for i, a := range e.Attempts {
+		v.Attempts[i].Answer = maskText(a.Answer)
+	}
+	return v
+}
+
+// reasonOf says why an effect is dead or unknown: its last attempt, or what a person said.
+func reasonOf(e *store.EffectInfo) string {
+	if e.Status != fsm.EffectDead && e.Status != fsm.EffectUnknown {
+		return ""
+	}
+	for _, a := range slices.Backward(e.Attempts) {
+		if a.Detail != "" {
+			return a.Detail
+		}
+	}
+	if e.Kind == kindManual {
+		return "A person must do this by hand and then say so."
+	}
+	return ""
+}
+
+// destination says where an effect goes, without secrets and links.
+func destination(e *store.EffectInfo) string {
+	if e.LeftOut {
+		return "(too long for a list)"
+	}
 	f, err := thaw(e.Request)
 	if err != nil {
-		return "", nil
+		return ""
 	}
-	masked := marks{"[callback link]"}
 	switch {
 	case f.Webhook != nil:
-		to := f.Webhook.Method + " " + masked.inText(f.Webhook.URL)
-		return to, rawOf(masked.inTree(f.Webhook.Body))
+		return f.Webhook.Method + " " + maskURL(masked.inText(f.Webhook.URL))
 	case f.Email != nil:
-		return f.Email.To, marshal(map[string]string{"subject": f.Email.Subject, "body": f.Email.Body})
+		return f.Email.To
 	case f.TaskMail != nil:
-		return f.TaskMail.To, marshal(map[string]string{"subject": f.TaskMail.Title})
+		return f.TaskMail.To
+	case f.Start != nil:
+		return fmt.Sprintf("%d × %s", len(f.Start.Items), f.Start.Definition)
+	case f.Raise != nil:
+		return fmt.Sprintf("%s of %s %q", f.Raise.Event, f.Raise.Definition, f.Raise.Key)
+	case f.Manual != nil:
+		return "undo " + f.Manual.Name + " by hand"
 	}
-	return "", nil
+	return ""
 }
 
 func queuedView(instance string, q *fsm.QueuedEffect) EffectView {
 	key := effectKey(instance, q.EffectID)
+	status := fsm.EffectWaiting
+	if q.Status != "" {
+		status = q.Status
+	}
 	return EffectView{
 		ID: EffectID(instance, q.EffectID), InstanceID: instance, Name: q.Name, Kind: q.Kind, Key: key,
-		Status: fsm.EffectWaiting, Reversible: q.Reversible, Idempotent: q.Idempotent, Attempts: []AttemptView{}, CorrelationID: key,
+		Status: status, Reversible: q.Reversible, Idempotent: q.Idempotent, Attempts: []AttemptView{}, CorrelationID: key,
 	}
 }
 

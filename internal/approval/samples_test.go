@@ -270,4 +270,5 @@ states:
       expire: {to: closed, by: [timer]}
   closed: {final: true}
 `,
+	"parcel": parcelSample, // calls of a webhook source, see hooks_test.go
 }

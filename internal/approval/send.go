@@ -2,23 +2,24 @@ package approval
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"vobo/internal/definitions"
 	"vobo/internal/deliver"
+	"vobo/internal/fault"
 	"vobo/internal/fsm"
 	"vobo/internal/markdown"
 	"vobo/internal/store"
 )
-
-// attempt makes one attempt.
-type attempt func(context.Context) deliver.Outcome
 
 // thaw reads a frozen request.
 func thaw(request json.RawMessage) (*fsm.Frozen, error) {
@@ -31,32 +32,40 @@ func thaw(request json.RawMessage) (*fsm.Frozen, error) {
 	return &f, nil
 }
 
-// build makes the attempt of a claimed effect. An error means that it can never be
-// sent: it is dead at once, and the text says why.
-func (s *Service) build(e *store.ClaimedEffect) (attempt, error) {
-	f, err := thaw(e.Request)
-	if err != nil {
-		return nil, err
+// build makes the attempt of a leased effect. An error means that it can never be
+// done: it is dead at once, and the text says why.
+func (s *Service) build(f *flight) (attempt, error) {
+	if f.broken != nil {
+		return nil, f.broken
 	}
-	if e.Link != nil && e.Link.Nonce != nil && s.mint(e.Instance, &e.Link.Assignee) == "" {
-		return waitForKey, nil
+	if f.Link != nil && f.Link.Nonce != nil && s.mint(f.Instance, &f.Link.Assignee) == "" {
+		return later("The key that signs its link is not in this server's key ring."), nil
 	}
-	switch {
-	case f.Webhook != nil:
-		return s.buildWebhook(e, f)
-	case f.Email != nil, f.TaskMail != nil:
-		return s.buildMail(e, f)
+	switch r := f.frozen; {
+	case r.Webhook != nil:
+		return s.buildWebhook(&f.ClaimedEffect, r), nil
+	case r.Email != nil, r.TaskMail != nil:
+		return s.buildMail(&f.ClaimedEffect, r)
+	case r.Start != nil:
+		return func(ctx context.Context) report { return s.startChildren(ctx, f) }, nil
+	case r.Raise != nil:
+		return func(ctx context.Context) report { return s.raiseElsewhere(ctx, f) }, nil
+	case r.Stop != nil:
+		return func(ctx context.Context) report { return s.stopChildren(ctx, f) }, nil
 	}
 	return nil, errors.New("this effect has nothing to send")
 }
 
-// waitForKey is the attempt of what carries a link that this process cannot sign: its
-// ring is older than the link, or the key was destroyed.
-func waitForKey(context.Context) deliver.Outcome {
-	return deliver.Outcome{Class: deliver.Retry, Detail: "The key that signs its link is not in this server's key ring."}
+// later is the attempt of what cannot be made now through no fault of the receiver.
+func later(why string) attempt {
+	return func(context.Context) report {
+		return report{Outcome: deliver.Outcome{Class: deliver.Retry, Detail: why}, apart: true}
+	}
 }
 
-func (s *Service) buildWebhook(e *store.ClaimedEffect, f *fsm.Frozen) (attempt, error) {
+func reportOf(o deliver.Outcome) report { return report{Outcome: o} }
+
+func (s *Service) buildWebhook(e *store.ClaimedEffect, f *fsm.Frozen) attempt {
 	req := deliver.WebhookRequest{
 		ID: e.Key, Attempt: e.Attempt, Method: f.Webhook.Method,
 		Idempotent: e.Idempotent, Timestamp: s.cfg.Clock(),
@@ -69,7 +78,39 @@ func (s *Service) buildWebhook(e *store.ClaimedEffect, f *fsm.Frozen) (attempt, 
 	if f.Webhook.HasBody {
 		req.Body = definitions.EncodeJSON(fill.inTree(f.Webhook.Body))
 	}
-	return func(ctx context.Context) deliver.Outcome { return s.cfg.Webhooks.Send(ctx, req) }, nil
+	if missing := s.prove(&req, f.Webhook.Credentials); missing != "" {
+		return later(missing)
+	}
+	return func(ctx context.Context) report { return reportOf(s.cfg.Webhooks.Send(ctx, req)) }
+}
+
+// prove adds what proves to the receiver who calls: the credentials of that name ("" :
+// none) and the signature over the bytes of this attempt. It says in words what is missing.
+func (s *Service) prove(req *deliver.WebhookRequest, credentials string) (missing string) {
+	secrets := s.cfg.Secrets.Secrets()
+	if credentials != "" {
+		c := secrets.Credential(credentials)
+		if c == nil {
+			return fmt.Sprintf("Not sent: the secrets file has no credentials %q. Add them there; the file is read again within seconds.", credentials)
+		}
+		if c.Header[0] != "" {
+			req.Headers = withHeader(req.Headers, c.Header[0], c.Header[1])
+			req.Secret = append(req.Secret, c.Header[0])
+		}
+		if c.ID != "" {
+			req.Client = &deliver.ClientTLS{Certificate: c.Certificate, RootCAs: c.RootCAs, ID: c.ID}
+		}
+	}
+	if signature := secrets.Sign(credentials, req.ID, req.Timestamp.Unix(), req.Body); signature != "" {
+		req.Headers = withHeader(req.Headers, "webhook-signature", signature)
+	}
+	return ""
+}
+
+// withHeader sets a header once, whatever a definition says.
+func withHeader(all [][2]string, name, value string) [][2]string {
+	all = slices.DeleteFunc(all, func(h [2]string) bool { return strings.EqualFold(h[0], name) })
+	return append(all, [2]string{name, value})
 }
 
 func (s *Service) buildMail(e *store.ClaimedEffect, f *fsm.Frozen) (attempt, error) {
@@ -82,12 +123,78 @@ func (s *Service) buildMail(e *store.ClaimedEffect, f *fsm.Frozen) (attempt, err
 		return nil, err
 	}
 	if s.cfg.Mailer == nil {
-		return func(context.Context) deliver.Outcome {
-			return deliver.Outcome{Class: deliver.Success, Detail: "kept in the mailbox page", Answered: true}
+		return func(context.Context) report {
+			return reportOf(deliver.Outcome{Class: deliver.Success, Detail: "kept in the mailbox page", Answered: true})
 		}, nil
 	}
 	to := append([]string{m.To}, m.Cc...)
-	return func(ctx context.Context) deliver.Outcome { return s.cfg.Mailer.Send(ctx, to, raw, e.Idempotent) }, nil
+	if f.Email == nil || len(f.Email.Attachments) == 0 {
+		return func(ctx context.Context) report { return reportOf(s.cfg.Mailer.Send(ctx, to, raw, e.Idempotent)) }, nil
+	}
+	return func(ctx context.Context) report {
+		if problem := s.attach(ctx, m, f.Email.Attachments); problem != nil {
+			return report{Outcome: *problem, apart: true}
+		}
+		raw, err := m.Bytes()
+		if err != nil {
+			return reportOf(deliver.Outcome{Class: deliver.Permanent, Detail: fault.As(err).Message})
+		}
+		return reportOf(s.cfg.Mailer.Send(ctx, to, raw, e.Idempotent))
+	}, nil
+}
+
+// fetchWithin bounds the fetching of all attachments, so that the mail still has its own time.
+const fetchWithin = 8 * time.Second
+
+// maxAttached is how many documents go with one mail.
+const maxAttached = 100
+
+// unfit says why documents cannot go with a mail, by their references alone; "" where they may.
+func unfit(docs []fsm.FrozenAttachment) string {
+	if len(docs) > maxAttached {
+		return fmt.Sprintf("%d documents cannot be attached: at most %d may go with one mail.", len(docs), maxAttached)
+	}
+	left := int64(deliver.MaxAttachments)
+	for _, d := range docs {
+		if d.Size < 0 {
+			return fmt.Sprintf("The document %q cannot be attached: its size is %d.", d.Name, d.Size)
+		}
+		if d.Size > left {
+			return fmt.Sprintf("The documents cannot be attached: they are larger than %d MiB together.", deliver.MaxAttachments>>20)
+		}
+		left -= d.Size
+	}
+	return ""
+}
+
+// attach fetches the documents that go with a mail. Only what is byte for byte what the
+// reference says goes out. nil: all are there.
+func (s *Service) attach(ctx context.Context, m *deliver.Message, docs []fsm.FrozenAttachment) *deliver.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
+	defer cancel()
+	refuse := func(format string, args ...any) *deliver.Outcome {
+		return &deliver.Outcome{Class: deliver.Permanent, Detail: fmt.Sprintf(format, args...)}
+	}
+	if why := unfit(docs); why != "" {
+		return refuse("%s", why)
+	}
+	for _, d := range docs {
+		if scheme, _, _ := strings.Cut(strings.ToLower(d.URI), ":"); scheme != "https" && scheme != "http" {
+			return refuse("The document %q cannot be attached: only documents at http and https addresses can be fetched, and its address begins with %q.", d.Name, scheme+":")
+		}
+		data, out := s.cfg.Webhooks.Fetch(ctx, d.URI, d.Size)
+		if out.Class != deliver.Success {
+			out.Detail = fmt.Sprintf("The document %q could not be fetched: %s", d.Name, out.Detail)
+			out.Answered, out.WentOut = false, false // of the mail nothing has gone out
+			return &out
+		}
+		sum := sha256.Sum256(data)
+		if int64(len(data)) != d.Size || !strings.EqualFold(hex.EncodeToString(sum[:]), d.SHA256) {
+			return refuse("The document %q is not what was referred to: its size or SHA-256 differs. Nothing was sent.", d.Name)
+		}
+		m.Attachments = append(m.Attachments, deliver.Attachment{Name: d.Name, MediaType: d.MediaType, Data: data})
+	}
+	return nil
 }
 
 // message composes a mail; the same effect gives the same bytes at every attempt.
@@ -193,7 +300,7 @@ func instanceHears(def *definitions.Effect, e *store.ClaimedEffect, status fsm.E
 	if e.Undoes != (fsm.EffectID{}) {
 		return true
 	}
-	return def != nil && (def.OnSuccess != nil || def.Reversible || def.Compensate != "")
+	return def != nil && (def.OnSuccess != nil || def.Reversible || def.Compensate != "" || def.Undoes != "")
 }
 
 // unanswered tells whether an attempt went out and got no answer.

@@ -28,6 +28,9 @@ type Config struct {
 	// know; nil: the ring does not change.
 	ReloadRing func() error
 
+	Secrets *callbacks.SecretsHolder // nil: no credentials, no signatures, no webhook sources
+	Sinks   []Sink                   // of the event feed; the store is opened with their names
+
 	Mailer   *deliver.Mailer // nil: mails stay in the mailbox page
 	Webhooks *deliver.WebhookSender
 	BaseURL  string // no trailing slash
@@ -48,6 +51,10 @@ type Service struct {
 	planner      *planner
 	committer    *committer
 	outbox       *outbox
+	lookout      *lookout
+	takers       *takers
+	alerts       *alerts
+	joins        *joins
 	keys         *keyCache
 	used         *usedTokens
 	logins       *loginMails
@@ -84,7 +91,11 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	s.attempts = newAttempts(cfg.Clock, time.Minute/attemptsPerMinute, attemptsPerMinute)
 	s.loginMailsTo = newAttempts(cfg.Clock, loginMailEvery, loginMailBurst)
 	s.outbox = newOutbox(s)
+	s.lookout, s.takers, s.alerts, s.joins = newLookout(s), newTakers(), &alerts{}, newJoins()
 	s.committer = newCommitter(cfg.Store, s.planner, cfg.Log, s.afterCommit, s.usedUp)
+	if err := s.noteCorrelations(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -92,13 +103,15 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 // and dispatch are the timers package's.
 func (s *Service) Run() {
 	s.committer.start()
+	s.lookout.start()
 	s.outbox.start()
 }
 
 // Stop lets running effects end until ctx does, records their results (which are
-// events), then takes no new events and finishes those that wait.
+// events), gives early calls to the waits that have begun, then takes no new events and
+// finishes those that wait.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.outbox.stop(ctx)
+	err := errors.Join(s.outbox.stop(ctx), s.lookout.stop(ctx))
 	s.committer.stop()
 	return err
 }
@@ -107,9 +120,9 @@ func (s *Service) mono() time.Time                       { return s.cfg.Clock() 
 func (s *Service) elapsed(since time.Time) time.Duration { return s.cfg.Clock().Sub(since) }
 
 // afterCommit hears of every committed batch: it wakes the outbox here and, once
-// per batch, in the other replicas.
+// per batch, in the other replicas, and has waits that began looked at for early calls.
 func (s *Service) afterCommit(jobs []*store.Job) {
-	effects := false
+	work := false
 	s.metrics.batches.Observe(float64(len(jobs)))
 	for _, j := range jobs {
 		if j.Err != nil || j.Lost != nil || j.Requeue {
@@ -117,11 +130,27 @@ func (s *Service) afterCommit(jobs []*store.Job) {
 		}
 		s.metrics.event(j)
 		s.noteUse(j)
-		effects = effects || len(j.Step.Effects) > 0
+		if j.Step.Refusal != nil || j.Step.Replay > 0 {
+			continue
+		}
+		work = work || len(j.Step.Effects) > 0 || j.Event.Kind == fsm.KindRetryEffect || s.feeds(j) || completes(&j.Step)
+		if len(j.Step.Awaits) > 0 {
+			s.lookout.add(j.Step.Instance.ID, j.Step.Awaits)
+		}
 	}
-	if effects {
+	if work {
 		s.outbox.wake()
 	}
+}
+
+// feeds tells whether a job wrote a history row that goes to a sink.
+func (s *Service) feeds(j *store.Job) bool {
+	return len(s.cfg.Sinks) > 0 && j.Step.Transition.Seq > 0
+}
+
+// completes tells whether a step ended a child.
+func completes(step *fsm.Step) bool {
+	return step.Instance.Parent != nil && (step.Instance.Status == fsm.Finished || step.Instance.Status == fsm.Cancelled)
 }
 
 // Caller is who calls, as the edge established it.
@@ -180,6 +209,7 @@ type RaiseRequest struct {
 	Digest     string
 	IfRevision int
 	Idem       Idempotency
+	Signed     *Signed // the call as it came, for callbacks that must be signed
 }
 
 // Route says which path a decision by token came by.

@@ -9,6 +9,8 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,20 @@ func (b *bundle) callback(id string) string {
 func (b *bundle) review() string {
 	b.t.Helper()
 	return b.start(b.as("rosa@example.com"), "review", `{"title":"Chairs","amount":100}`).ID
+}
+
+// secretsFile is what the file of VOBO_WEBHOOK_SECRETS holds from now on.
+func (b *bundle) secretsFile(text string) {
+	b.t.Helper()
+	path := filepath.Join(b.t.TempDir(), "secrets.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	loaded, err := callbacks.LoadSecrets(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.secrets.Set(loaded)
 }
 
 // raw is a connection to the database beside the store, for what only a test may do.

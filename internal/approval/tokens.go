@@ -130,13 +130,16 @@ func (s *Service) DecideByToken(ctx context.Context, token string, route Route, 
 	if err != nil {
 		return nil, s.attempts.refuse(ctx, err)
 	}
+	if err := s.signedIfAsked(ctx, claims, r.Signed); err != nil {
+		return nil, err
+	}
 	ev, err := s.newEvent(fsm.KindRaise, claims.InstanceID)
 	if err != nil {
 		return nil, err
 	}
 	ev.Token = true
 	if err := fill(ev, r, client); err != nil {
-		return nil, s.ClosedOr(ctx, token, route, err)
+		return nil, s.ClosedOr(ctx, token, route, r.Signed, err)
 	}
 	if s.used.has(claims.JTIHash) {
 		if res, err, ok := s.decideClosed(ctx, claims, ev); ok {
@@ -158,6 +161,29 @@ func (s *Service) DecideByToken(ctx context.Context, token string, route Route, 
 		return nil, tokenRefusal(err)
 	}
 	return s.result(ctx, f)
+}
+
+// signedIfAsked checks the signature of a call by a callback token whose effect says
+// `verify`. Fault unauthorized, and nothing is told of the instance.
+func (s *Service) signedIfAsked(ctx context.Context, claims *callbacks.Claims, call *Signed) error {
+	if claims.Audience != callbacks.AudienceCallback {
+		return nil
+	}
+	snap, err := s.store.TokenLookup(ctx, claims.JTIHash[:], s.planner)
+	if err != nil {
+		return tokenRefusal(err)
+	}
+	if snap.Token == nil {
+		return errNotALink
+	}
+	source := fsm.VerifySource(snap.Token)
+	if source == "" {
+		return nil
+	}
+	if call == nil {
+		call = &Signed{}
+	}
+	return s.verifySigned(ctx, source, call)
 }
 
 // usedUp tells whether a job comes by a link that this process knows to be used up.
@@ -228,11 +254,15 @@ func (s *Service) decideClosed(ctx context.Context, claims *callbacks.Claims, ev
 }
 
 // ClosedOr gives the fault of a decision that is ill-formed (err), or of a token that is not
-// authentic or whose answer no longer depends on the decision, which comes first.
-func (s *Service) ClosedOr(ctx context.Context, token string, route Route, err error) error {
+// authentic, that must be signed and is not, or whose answer no longer depends on the
+// decision: that comes first.
+func (s *Service) ClosedOr(ctx context.Context, token string, route Route, signed *Signed, err error) error {
 	claims, unknown := s.verify(token, route)
 	if unknown != nil {
 		return s.attempts.refuse(ctx, unknown)
+	}
+	if unsigned := s.signedIfAsked(ctx, claims, signed); unsigned != nil {
+		return unsigned
 	}
 	snap, failed := s.store.TokenLookup(ctx, claims.JTIHash[:], s.planner)
 	if failed != nil {

@@ -56,7 +56,20 @@ type InstanceView struct {
 	Deadlines        []DeadlineView    `json:"deadlines"`
 	Effects          []EffectView      `json:"effects"`
 	Events           []OfferedEvent    `json:"events"`
+	Compensation     *CompensationView `json:"compensation,omitempty"`
+	Parent           string            `json:"parent,omitempty"` // instance id, of a child
+	Children         []ChildrenView    `json:"children,omitempty"`
 	Token            string            `json:"token,omitempty"` // only in the answer of a start
+}
+
+// ChildrenView counts the children of one start effect; each number is exact up to 1,000.
+type ChildrenView struct {
+	Effect  string `json:"effect"`
+	Name    string `json:"name"`
+	Total   int    `json:"total"`
+	Running int    `json:"running"`
+	Ended   int    `json:"ended"`
+	Bad     int    `json:"bad"` // failed, cancelled or refused
 }
 
 // TransitionView is one history row.
@@ -164,11 +177,36 @@ type EffectView struct {
 	Attempts      []AttemptView    `json:"attempts"`
 	NextAttemptAt *Time            `json:"next_attempt_at,omitempty"`
 	CorrelationID string           `json:"correlation_id"`
+	QueuedAt      Time             `json:"queued_at"`
+	FinishedAt    *Time            `json:"finished_at,omitempty"`
+	Reason        string           `json:"reason,omitempty"`   // dead, unknown: why, in words
+	GivenUp       bool             `json:"given_up,omitempty"` // dead, and a person said that it stays so
+	Undoes        string           `json:"undoes,omitempty"`   // id of the effect that it compensates
+	Result        json.RawMessage  `json:"result,omitempty"`
+	Request       *RequestView     `json:"request,omitempty"` // by id, for who oversees
 
-	Replayed bool            `json:"-"` // the first answer of an Idempotency-Key
-	To       string          `json:"-"` // mail: address; webhook: method and URL without secrets
-	Request  json.RawMessage `json:"-"`
-	QueuedAt Time            `json:"-"`
+	Replayed    bool   `json:"-"`            // the first answer of an Idempotency-Key
+	To          string `json:"to,omitempty"` // mail: address; webhook: method and URL without secrets
+	Definition  string `json:"-"`            // of its instance; this and the following by id only
+	InstanceKey string `json:"-"`            // business key
+	Requester   string `json:"-"`            // display name
+	Late        bool   `json:"-"`            // its result came after the wait that queued it was left
+}
+
+// RequestView is an effect's request as it is sent, with secrets and tokens masked.
+type RequestView struct {
+	Method      string          `json:"method,omitempty"`
+	URL         string          `json:"url,omitempty"`
+	Headers     [][2]string     `json:"headers,omitempty"`
+	Credentials string          `json:"credentials,omitempty"` // the name only
+	Body        json.RawMessage `json:"body,omitempty"`
+	To          []string        `json:"to,omitempty"`
+	Subject     string          `json:"subject,omitempty"`
+	Text        string          `json:"text,omitempty"`
+	Definition  string          `json:"definition,omitempty"` // start, event
+	Key         string          `json:"key,omitempty"`
+	Event       string          `json:"event,omitempty"`
+	Children    int             `json:"children,omitempty"`
 }
 
 // AttemptView is one attempt.
@@ -177,6 +215,10 @@ type AttemptView struct {
 	At      Time   `json:"at"`
 	Outcome string `json:"outcome"`
 	Detail  string `json:"detail,omitempty"`
+
+	FinishedAt *Time  `json:"finished_at,omitempty"`
+	Status     int    `json:"status,omitempty"` // HTTP status or SMTP reply code
+	Answer     string `json:"answer,omitempty"` // the beginning of the answer; by id, for who oversees
 }
 
 // Result is the answer to an event.
@@ -232,7 +274,33 @@ type ExplainView struct {
 	Events        []ExplainedEvent       `json:"events"`
 	Deadlines     []DeadlineView         `json:"deadlines"`
 	Notifications []NotificationView     `json:"notifications"`
+	Children      []ChildrenView         `json:"children"`     // of start effects of the present wait
+	Correlations  []CorrelationView      `json:"correlations"` // calls of webhook sources that the present wait takes
+	LateResults   []LateResultView       `json:"late_results"`
 	Attention     []fsm.Attention        `json:"attention_reasons"`
+}
+
+// CorrelationView says what a call must carry for the present wait to take it.
+type CorrelationView struct {
+	Event string             `json:"event"`
+	Pairs []CorrelationMatch `json:"pairs"`
+	// Matched is false while a value is missing in the data: then no call finds the wait.
+	Matched bool `json:"matched"`
+}
+
+// CorrelationMatch is one equality.
+type CorrelationMatch struct {
+	Path  string          `json:"path"`  // in the instance's data
+	Input string          `json:"input"` // in the call's input
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// LateResultView is an effect whose result came after the wait that queued it was left.
+type LateResultView struct {
+	Effect string           `json:"effect"`
+	Name   string           `json:"name"`
+	Status fsm.EffectStatus `json:"status"`
+	At     Time             `json:"at"`
 }
 
 // WaitsFor is one person, group or system, and by which rule.

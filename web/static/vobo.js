@@ -1,4 +1,4 @@
-// Everything works without this file. It adds keys to the inbox, moves the focus to
+// Everything works without this file. It adds keys to lists, moves the focus to
 // what went wrong, hides the way to a decision that is in sight, and keeps a form from
 // being sent twice. It never sends anything.
 "use strict";
@@ -20,9 +20,10 @@
   const decision = document.getElementById("decide");
   if (jump && decision) new IntersectionObserver(([seen]) => { jump.classList.toggle("seen", seen.isIntersecting); }).observe(decision);
 
-  const tasks = [...document.querySelectorAll(".task")];
+  const tasks = [...document.querySelectorAll(".task, .concern, .row-head a")];
   const help = document.getElementById("keys");
-  if (!help) return;
+  const search = document.getElementById("q") || document.querySelector(".narrow-down input:not([type=hidden])");
+  if (!help && !tasks.length) return;
   const typing = (t) => t.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName) && !/^(radio|checkbox)$/.test(t.type);
   const move = (by) => {
     let at = tasks.indexOf(document.activeElement);
@@ -43,11 +44,16 @@
     o: () => { if (tasks.includes(document.activeElement)) document.activeElement.click(); else if (tasks[0]) tasks[0].click(); },
     a: () => choose(/^(approve|accept|confirm|grant|sign|agree)/),
     r: () => choose(/^(reject|refuse|decline|deny)/),
-    "/": () => document.getElementById("q").focus(),
-    "?": () => { if (!help.open) help.showModal(); },
+    "/": () => {
+      if (!search) return;
+      const folded = search.closest("details");
+      if (folded) folded.open = true;
+      search.focus();
+    },
+    "?": () => { if (help && !help.open) help.showModal(); },
   };
   document.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target) || help.open && e.key !== "?") return;
+    if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target) || help && help.open && e.key !== "?") return;
     const act = keys[e.key];
     if (!act) return;
     e.preventDefault();
