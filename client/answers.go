@@ -31,8 +31,11 @@ type Instance struct {
 	FinishedAt       *time.Time        `json:"finished_at,omitempty"`
 	Tasks            []Task            `json:"tasks"`
 	Deadlines        []Deadline        `json:"deadlines"`
-	Effects          []Effect          `json:"effects"` // in flight
-	Events           []Event           `json:"events"`  // that the caller may raise
+	Effects          []Effect          `json:"effects"`                // in flight
+	Events           []Event           `json:"events"`                 // that the caller may raise
+	Compensation     *Compensation     `json:"compensation,omitempty"` // nil: nothing was to be undone
+	Parent           string            `json:"parent,omitempty"`       // instance that started this one
+	Children         []ChildCount      `json:"children,omitempty"`     // by start effect
 	// Token is the callback token of the wait now open where the calling system is an
 	// assignee of it; only in the answer of a start.
 	Token string `json:"token,omitempty"`
@@ -145,17 +148,43 @@ type Change struct {
 
 // Cancellation is the plan of a cancel.
 type Cancellation struct {
-	Instance     Summary `json:"instance"`
-	Compensation struct {
-		Items []struct {
-			Effect string `json:"effect"`
-			Name   string `json:"name"`
-			Undo   string `json:"undo"`
-			Status string `json:"status"`
-		} `json:"items"`
-		NotUndone []string `json:"not_undone"`
-		Done      bool     `json:"done"`
-	} `json:"compensation"`
+	Instance     Summary      `json:"instance"`
+	Compensation Compensation `json:"compensation"`
+}
+
+// Compensation is what is undone, in this order, and how far it is.
+type Compensation struct {
+	Items     []CompensationItem `json:"items"`
+	NotUndone []string           `json:"not_undone"` // names of effects that stay as they are
+	Done      bool               `json:"done"`
+}
+
+// CompensationItem is one effect that is undone.
+type CompensationItem struct {
+	Effect string `json:"effect"` // id of the effect that succeeded
+	Name   string `json:"name"`
+	Undo   string `json:"undo"`   // name of the effect that undoes it; manual: a person does
+	Status string `json:"status"` // blocked | waiting | running | succeeded | unknown | failed | skipped
+}
+
+// ChildCount counts the children of one start effect; each number is exact up to 1,000.
+type ChildCount struct {
+	Effect  string `json:"effect"`
+	Name    string `json:"name"`
+	Total   int    `json:"total"`
+	Running int    `json:"running"`
+	Ended   int    `json:"ended"`
+	Bad     int    `json:"bad"` // failed, cancelled or refused
+}
+
+// Child is one child of an instance.
+type Child struct {
+	Index  int        `json:"index"`        // its place in the list, from 0
+	ID     string     `json:"id,omitempty"` // instance; empty where it was refused
+	Effect string     `json:"effect"`
+	Status string     `json:"status"` // running | ended | failed | cancelled | refused
+	Detail string     `json:"detail,omitempty"`
+	DoneAt *time.Time `json:"done_at,omitempty"`
 }
 
 // Explanation says why an instance waits.
@@ -210,14 +239,89 @@ type Effect struct {
 	Attempts      []Attempt  `json:"attempts"`
 	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
 	CorrelationID string     `json:"correlation_id"`
+
+	QueuedAt   time.Time       `json:"queued_at"`
+	FinishedAt *time.Time      `json:"finished_at,omitempty"`
+	Reason     string          `json:"reason,omitempty"`   // dead, unknown: why, in words
+	GivenUp    bool            `json:"given_up,omitempty"` // dead, and a person said that it stays so
+	Undoes     string          `json:"undoes,omitempty"`   // id of the effect that it compensates
+	To         string          `json:"to,omitempty"`       // mail: address; webhook: method and URL without secrets
+	Result     json.RawMessage `json:"result,omitempty"`
+	Request    *SentRequest    `json:"request,omitempty"` // of Effect, for who oversees the instance
+
+	Replayed bool `json:"-"` // the answer is that of an earlier call with the same key
+}
+
+// SentRequest is an effect's request as it is sent, with secrets and tokens masked.
+type SentRequest struct {
+	Method      string          `json:"method,omitempty"`
+	URL         string          `json:"url,omitempty"`
+	Headers     [][2]string     `json:"headers,omitempty"`
+	Credentials string          `json:"credentials,omitempty"` // the name only
+	Body        json.RawMessage `json:"body,omitempty"`
+	To          []string        `json:"to,omitempty"` // mail
+	Subject     string          `json:"subject,omitempty"`
+	Text        string          `json:"text,omitempty"`
+	Definition  string          `json:"definition,omitempty"` // start, event
+	Key         string          `json:"key,omitempty"`
+	Event       string          `json:"event,omitempty"`
+	Children    int             `json:"children,omitempty"`
 }
 
 // Attempt is one attempt.
 type Attempt struct {
-	N       int       `json:"n"`
-	At      time.Time `json:"at"`
-	Outcome string    `json:"outcome"`
-	Detail  string    `json:"detail,omitempty"`
+	N          int        `json:"n"`
+	At         time.Time  `json:"at"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Outcome    string     `json:"outcome"` // started | success | retry | unanswered | unknown | permanent
+	Detail     string     `json:"detail,omitempty"`
+	Status     int        `json:"status,omitempty"` // HTTP status or SMTP reply code
+	Answer     string     `json:"answer,omitempty"` // its beginning; of Effect, for who oversees the instance
+}
+
+// Redriven says what became of each effect of a redrive.
+type Redriven struct {
+	Matched int  `json:"matched"`
+	Retried int  `json:"retried"`
+	Skipped int  `json:"skipped"` // changed meanwhile
+	DryRun  bool `json:"dry_run"`
+	More    bool `json:"more"` // the limit was reached
+	Items   []struct {
+		Effect  string `json:"effect"`
+		Outcome string `json:"outcome"` // retried | skipped | would-retry
+		Detail  string `json:"detail,omitempty"`
+	} `json:"items"`
+
+	Replayed bool `json:"-"` // the answer is that of an earlier call with the same key
+}
+
+// HookCall is a call of a webhook source.
+type HookCall struct {
+	ID         string          `json:"id"`
+	Source     string          `json:"source"`
+	WebhookID  string          `json:"webhook_id"`
+	Event      string          `json:"event"`
+	Definition string          `json:"definition,omitempty"`
+	Key        string          `json:"key,omitempty"` // business key that it names
+	Status     string          `json:"status"`        // waiting | taken | refused | expired
+	Detail     string          `json:"detail,omitempty"`
+	InstanceID string          `json:"instance_id,omitempty"` // that took it
+	Seq        int             `json:"seq,omitempty"`         // of its history row
+	ReceivedAt time.Time       `json:"received_at"`
+	ExpiresAt  time.Time       `json:"expires_at"`
+	Input      json.RawMessage `json:"input,omitempty"`
+}
+
+// Sink is an endpoint of the event feed.
+type Sink struct {
+	Name       string     `json:"name"`
+	Host       string     `json:"host"`
+	Enabled    bool       `json:"enabled"`
+	Reason     string     `json:"reason,omitempty"` // why it is disabled
+	DisabledAt *time.Time `json:"disabled_at,omitempty"`
+	Waiting    int        `json:"waiting"`
+	Dead       int        `json:"dead"`
+	Oldest     *time.Time `json:"oldest,omitempty"` // when the oldest that waits was queued
 }
 
 // Definition is a published version.

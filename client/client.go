@@ -133,7 +133,13 @@ func (c *Client) do(ctx context.Context, r *call, out any) (*answer, error) {
 			}
 			return a, nil
 		}
-		if attempt >= c.cfg.Attempts || ctx.Err() != nil || !again(err) {
+		if attempt >= c.cfg.Attempts || !again(err) {
+			return a, err
+		}
+		if ended := ctx.Err(); ended != nil {
+			if !errors.Is(err, ended) { // the answer came just before the caller gave up
+				err = errors.Join(ended, err)
+			}
 			return a, err
 		}
 		wait, ok := delay(attempt, err)

@@ -160,6 +160,13 @@ func (c *Client) History(ctx context.Context, id string) iter.Seq2[*Transition, 
 	return pages[Transition](ctx, c, nil, "instances", id, "history")
 }
 
+// Children lists the children of an instance: of one start effect, or ("") of all.
+func (c *Client) Children(ctx context.Context, id, effect string) iter.Seq2[*Child, error] {
+	v := query{}
+	v.text("effect", effect)
+	return pages[Child](ctx, c, url.Values(v), "instances", id, "children")
+}
+
 // Explain says for whom an instance waits, by which rule and until when.
 func (c *Client) Explain(ctx context.Context, id string) (*Explanation, error) {
 	var out Explanation

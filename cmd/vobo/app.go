@@ -54,7 +54,11 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 		}
 		a.unlock = release
 	}
-	if a.store, err = store.Open(ctx, store.Config{URL: cfg.DatabaseURL, DirectURL: cfg.DirectURL}); err != nil {
+	out, err := openOutward(cfg)
+	if err != nil {
+		return a, err
+	}
+	if a.store, err = store.Open(ctx, store.Config{URL: cfg.DatabaseURL, DirectURL: cfg.DirectURL, Sinks: sinkNames(out.sinks)}); err != nil {
 		return a, err
 	}
 	if !o.noMigrate {
@@ -65,12 +69,15 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 	if err = a.store.Ping(ctx); err != nil {
 		return a, err
 	}
+	if err = a.store.SyncSinks(ctx, sinkNames(out.sinks)); err != nil {
+		return a, err
+	}
 	a.warn(ctx)
 	ring, err := openRing(ctx, a.store, cfg.database, cfg.ringSetting)
 	if err != nil {
 		return a, err
 	}
-	if a.service, err = newService(ctx, cfg, a.store, ring, log); err != nil {
+	if a.service, err = newService(ctx, cfg, a.store, ring, out, log); err != nil {
 		return a, err
 	}
 	if err = prepare(ctx, a.service, a.store, cfg, o.definitions); err != nil {
@@ -84,7 +91,7 @@ func openApp(ctx context.Context, cfg settings, o appOptions, log *slog.Logger) 
 		return a, err
 	}
 	a.server = newServer(handler, log)
-	return a, a.startLoops(ring)
+	return a, a.startLoops(ring, out.secrets)
 }
 
 // newServer bounds what a slow or hostile client can hold.
@@ -103,15 +110,15 @@ type appOptions struct {
 	definitions map[string][]byte // published besides the configured ones
 }
 
-func (a *app) startLoops(ring *callbacks.Holder) (err error) {
+func (a *app) startLoops(ring *callbacks.Holder, secrets *callbacks.SecretsHolder) (err error) {
 	source, err := a.cfg.ringSource()
 	if err != nil {
 		return err
 	}
 	a.service.Run()
+	files := []timers.Reload{{Name: "key ring", Do: func() error { return reloadRing(context.Background(), a.store, ring, source) }}}
 	a.timers, err = timers.Start(a.service, timers.Config{
-		SweepEvery: a.cfg.SweepEvery, Log: a.log,
-		Reload: func() error { return reloadRing(context.Background(), a.store, ring, source) },
+		SweepEvery: a.cfg.SweepEvery, Log: a.log, Reload: append(files, a.cfg.reloadSecrets(secrets)...),
 	})
 	if err != nil {
 		return err
@@ -180,11 +187,8 @@ func (a *app) warn(ctx context.Context) {
 	}
 }
 
-func newService(ctx context.Context, cfg settings, st *store.Store, ring *callbacks.Holder, log *slog.Logger) (*approval.Service, error) {
-	webhooks, err := deliver.NewWebhookSender(deliver.WebhookConfig{Allow: cfg.WebhookAllow, UserAgent: "Vobo/" + version()})
-	if err != nil {
-		return nil, fmt.Errorf("VOBO_WEBHOOK_ALLOW: %w", err)
-	}
+func newService(ctx context.Context, cfg settings, st *store.Store, ring *callbacks.Holder, out *outward, log *slog.Logger) (*approval.Service, error) {
+	var err error
 	var mailer *deliver.Mailer
 	if cfg.SMTPURL != "" {
 		if mailer, err = deliver.NewMailer(cfg.SMTPURL, cfg.MailFrom); err != nil {
@@ -196,7 +200,7 @@ func newService(ctx context.Context, cfg settings, st *store.Store, ring *callba
 		return nil, err
 	}
 	return approval.New(ctx, approval.Config{
-		Store: st, Ring: ring, Mailer: mailer, Webhooks: webhooks, BaseURL: cfg.BaseURL,
+		Store: st, Ring: ring, Secrets: out.secrets, Sinks: out.sinks, Mailer: mailer, Webhooks: out.webhooks, BaseURL: cfg.BaseURL,
 		MailFrom: cfg.MailFrom, Vars: variables(os.Environ()), Zone: serverZone(), Clock: time.Now, Log: log,
 		ReloadRing: func() error { return reloadRing(context.Background(), st, ring, source) },
 	})

@@ -42,11 +42,13 @@ type settings struct {
 	People         string        `env:"VOBO_PEOPLE" help:"YAML file of people and groups, synced at start."`
 	SweepEvery     time.Duration `name:"sweep-every" env:"VOBO_SWEEP_EVERY" default:"1s" help:"How often due deadlines are looked for."`
 	WebhookAllow   []string      `name:"webhook-allow" env:"VOBO_WEBHOOK_ALLOW" help:"Hosts or CIDRs that webhooks may reach although they are private or plain http."`
+	WebhookSecrets string        `name:"webhook-secrets" env:"VOBO_WEBHOOK_SECRETS" help:"File (0600) of credentials of webhooks out and secrets of webhook sources in, by name."`
+	Sinks          []string      `env:"VOBO_SINKS" help:"Endpoints of the event feed: URL, or NAME=URL."`
 	Log            string        `env:"VOBO_LOG" help:"Level and format: info,text or info,json."`
 }
 
 // laterSettings are known by name but not supported yet.
-var laterSettings = []string{"VOBO_WEBHOOK_SECRETS", "VOBO_SINKS", "VOBO_DOCUMENTS", "VOBO_OIDC_ISSUER", "VOBO_OIDC_CLIENT_ID", "VOBO_OIDC_CLIENT_SECRET"}
+var laterSettings = []string{"VOBO_DOCUMENTS", "VOBO_OIDC_ISSUER", "VOBO_OIDC_CLIENT_ID", "VOBO_OIDC_CLIENT_SECRET"}
 
 // checkEnvironment refuses a VOBO_* variable that no command knows: it is misspelt.
 func checkEnvironment(model *kong.Application, environ []string) error {
@@ -123,6 +125,22 @@ func ringSource(d database, r ringSetting) (string, error) {
 	return "", errors.New("VOBO_KEYRING is required with PostgreSQL: name a file that all replicas share, or the ring itself")
 }
 
+// baseOf is what links begin with where only the listen address is known.
+func baseOf(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("VOBO_ADDR %q is not host:port", addr)
+	}
+	return baseFor(host, port), nil
+}
+
+func baseFor(host, port string) string {
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
 // check completes the settings and refuses contradictions before anything listens.
 func (s *settings) check() error {
 	var problems []error
@@ -131,10 +149,7 @@ func (s *settings) check() error {
 		problems = append(problems, fmt.Errorf("VOBO_ADDR %q is not host:port", s.Addr))
 	}
 	if s.BaseURL == "" && err == nil {
-		if host == "" || host == "0.0.0.0" || host == "::" {
-			host = "localhost"
-		}
-		s.BaseURL = "http://" + net.JoinHostPort(host, port)
+		s.BaseURL = baseFor(host, port)
 	}
 	if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		problems = append(problems, fmt.Errorf("VOBO_BASE_URL %q is not an http or https address", s.BaseURL))
@@ -158,6 +173,9 @@ func (s *settings) check() error {
 		problems = append(problems, fmt.Errorf("VOBO_SWEEP_EVERY %s is not between 10ms and 1h", s.SweepEvery))
 	}
 	if _, err := s.ringSource(); err != nil {
+		problems = append(problems, err)
+	}
+	if _, err := s.sinks(); err != nil {
 		problems = append(problems, err)
 	}
 	if _, err := newLogger(s.Log, os.Stderr, false); err != nil {
@@ -213,6 +231,13 @@ func newLogger(setting string, w *os.File, terminal bool) (*slog.Logger, error) 
 
 // describe gives the words of an error for a terminal.
 func describe(err error) string {
+	if all, joined := err.(interface{ Unwrap() []error }); joined && err.Error() == errors.Join(all.Unwrap()...).Error() {
+		var lines []string
+		for _, one := range all.Unwrap() {
+			lines = append(lines, describe(one))
+		}
+		return strings.Join(lines, "\n")
+	}
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		return err.Error()

@@ -50,6 +50,9 @@ func (d *demoCmd) Run(c *console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, outside.close()) }()
+	if unused := demoIgnores(os.Environ()); len(unused) > 0 {
+		fmt.Fprintf(c.err, "The demo sets itself up and does not use %s; vobo serve does.\n", strings.Join(unused, ", "))
+	}
 	a, err := d.open(c.ctx, addr, dir, outside)
 	if err != nil {
 		return err
@@ -64,6 +67,24 @@ func (d *demoCmd) Run(c *console) (err error) {
 	}
 	return <-served
 }
+
+// demoIgnores are the settings of the service that the demo, which makes its own, leaves aside.
+func demoIgnores(environ []string) (names []string) {
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		switch {
+		case value == "", name == "VOBO_URL", name == "VOBO_API_KEY":
+		case strings.HasPrefix(name, "VOBO_ENV_") && !slices.Contains(demoEnvironment, name):
+		case strings.HasPrefix(name, "VOBO_"):
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// demoEnvironment are the addresses of the systems that the demo plays itself.
+var demoEnvironment = []string{"VOBO_ENV_CORE_URL", "VOBO_ENV_ESIGN_URL"}
 
 // address checks that nobody else comes in by accident, and finds a port.
 func (d *demoCmd) address() (string, error) {

@@ -63,6 +63,7 @@ func (k *doctorCmd) Run(c *console) error {
 	}
 	d.database(c.ctx)
 	d.files()
+	d.outward(c.ctx)
 	d.mail(c.ctx)
 	d.service(c.ctx)
 	bad := false
@@ -118,6 +119,7 @@ func (d *doctor) database(ctx context.Context) {
 	if !d.schema(ctx, st) {
 		return
 	}
+	d.deliveries(ctx, st)
 	known, err := st.Ring(ctx)
 	if err != nil {
 		d.failed("key ring", err)
@@ -198,13 +200,28 @@ func (d *doctor) files() {
 		d.failed("definitions", err)
 		return
 	}
+	secrets, unread := d.cfg.loadSecrets() // an unreadable file is said where it is looked at
 	for _, f := range files {
-		if _, problems := definitions.Parse(f.name, f.source); problems.Refuses() {
-			d.failed("definitions", fmt.Errorf("%s would be refused; see vobo definitions lint %s", f.name, f.name))
+		parsed, problems := definitions.Parse(f.name, f.source)
+		if parsed != nil && unread == nil {
+			problems = append(problems, parsed.CheckSecrets(secrets.Names())...)
+		}
+		if problems.Refuses() {
+			d.failed("definitions", fmt.Errorf("%s would be refused: %s", f.name, firstRefusal(problems)))
 			return
 		}
 	}
 	d.ok("definitions", "%s can be published", plural(len(files), "file"))
+}
+
+// firstRefusal is the first problem for which a definition is refused.
+func firstRefusal(all definitions.Problems) string {
+	for _, p := range all {
+		if p.Severity != definitions.Warning {
+			return fmt.Sprintf("line %d: %s", p.Line, sentence(p.Detail))
+		}
+	}
+	return ""
 }
 
 func (d *doctor) mail(ctx context.Context) {

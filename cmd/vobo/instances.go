@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -11,14 +12,15 @@ import (
 
 // instancesCmd starts, finds, explains and drives instances.
 type instancesCmd struct {
-	Start   instancesStart   `cmd:"" help:"Start an instance."`
-	List    instancesList    `cmd:"" help:"Search instances."`
-	Show    instancesShow    `cmd:"" help:"Show an instance: state, tasks, deadlines, effects, data."`
-	Explain instancesExplain `cmd:"" help:"Say for whom an instance waits, by which rule, until when."`
-	History instancesHistory `cmd:"" help:"List what happened."`
-	Fire    instancesFire    `cmd:"" help:"Raise an event as the caller."`
-	Cancel  instancesCancel  `cmd:"" help:"Cancel an instance and undo what was done."`
-	Retry   instancesRetry   `cmd:"" help:"Raise again the timer or effect event that last failed."`
+	Start    instancesStart    `cmd:"" help:"Start an instance."`
+	List     instancesList     `cmd:"" help:"Search instances."`
+	Show     instancesShow     `cmd:"" help:"Show an instance: state, tasks, deadlines, effects, data."`
+	Explain  instancesExplain  `cmd:"" help:"Say for whom an instance waits, by which rule, until when."`
+	History  instancesHistory  `cmd:"" help:"List what happened."`
+	Fire     instancesFire     `cmd:"" help:"Raise an event as the caller."`
+	Cancel   instancesCancel   `cmd:"" help:"Cancel an instance and undo what was done."`
+	Children instancesChildren `cmd:"" help:"List the instances that an instance started."`
+	Retry    instancesRetry    `cmd:"" help:"Raise again the timer or effect event that last failed."`
 }
 
 type instancesStart struct {
@@ -137,15 +139,21 @@ func printInstance(c *console, in *client.Instance, now time.Time) error {
 	for name, value := range in.Labels {
 		rows = append(rows, []string{"label", name + ":" + value})
 	}
-	for _, a := range in.AttentionReasons {
-		rows = append(rows, []string{"attention", strings.TrimSpace(a.Reason + " " + a.Ref + " " + a.Detail)})
-	}
+	rows = append(rows, attentionRows(in.AttentionReasons, in.ID)...)
 	for _, t := range in.Tasks {
+		if t.Status != "open" {
+			continue
+		}
 		rows = append(rows, []string{"task", fmt.Sprintf("%s  %s  (%s)", t.ID, t.Title, strings.Join(t.Owners, ", "))})
 	}
 	rows = append(rows, deadlineRows(in.Deadlines, now)...)
 	for _, e := range in.Effects {
 		rows = append(rows, []string{"effect", fmt.Sprintf("%s  %s  %s, %s", e.ID, e.Name, e.Status, plural(len(e.Attempts), "attempt"))})
+	}
+	rows = append(rows, familyRows(in)...)
+	if in.Compensation != nil {
+		rows = append(rows, []string{"undoing", undoProgress(in.Compensation)})
+		rows = append(rows, undoRows(in.Compensation)...)
 	}
 	for _, e := range in.Events {
 		text := e.Name
@@ -216,32 +224,46 @@ func explanation(v *client.Explanation, now time.Time) [][]string {
 	}
 	rows = append(rows, deadlineRows(v.Deadlines, now)...)
 	for _, n := range v.Notifications {
-		rows = append(rows, []string{"told", fmt.Sprintf("%s to %s: %s", n.Name, n.To, detailed(n.Status, n.Detail))})
+		if row := told(n); row != nil {
+			rows = append(rows, row)
+		}
 	}
-	for _, a := range v.Attention {
-		rows = append(rows, []string{"attention", strings.TrimSpace(a.Reason + " " + a.Ref + " " + a.Detail)})
+	return append(rows, attentionRows(v.Attention, v.Instance.ID)...)
+}
+
+// stopsChildren is the name of the engine's own effect that ends children.
+const stopsChildren = "stop children"
+
+// isEffectRef is an effect's reference within its instance.
+var isEffectRef = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
+
+// told is the row of one thing that went out; nil for what the engine does for itself.
+func told(n client.Notification) []string {
+	state := detailed(n.Status, n.Detail)
+	switch {
+	case n.Name == stopsChildren:
+		return nil
+	case strings.Contains(n.To, "://"):
+		return []string{"called", n.Name + ", " + n.To + ": " + state}
+	case strings.Contains(n.To, "@"):
+		return []string{"told", n.To + " by " + n.Name + ": " + state}
+	case n.To != "":
+		return []string{"effect", n.Name + ", " + n.To + ": " + state}
+	}
+	return []string{"effect", n.Name + ": " + state}
+}
+
+// attentionRows say why somebody should look, with ids that effects show takes.
+func attentionRows(reasons []client.Attention, instance string) [][]string {
+	var rows [][]string
+	for _, a := range reasons {
+		ref := a.Ref
+		if isEffectRef.MatchString(ref) {
+			ref = effectID(ref, instance)
+		}
+		rows = append(rows, []string{"attention", strings.Join(strings.Fields(a.Reason+" "+ref+" "+a.Detail), " ")})
 	}
 	return rows
-}
-
-type instancesHistory struct {
-	remote
-	listed
-	ID string `arg:""`
-}
-
-// Run implements the command.
-func (h *instancesHistory) Run(c *console) error {
-	return h.call(c, func(ctx context.Context, server *client.Client) error {
-		return show(c, h.listed, server.History(ctx, h.ID), []string{"SEQ", "WHEN", "WHAT", "EVENT", "FROM", "TO", "WHO", "COMMENT"},
-			func(t *client.Transition, now time.Time) []string {
-				who := t.Actor.ID
-				if t.Actor.Via != "" {
-					who += " via " + t.Actor.Via
-				}
-				return []string{fmt.Sprint(t.Seq), ago(t.At, now), t.Kind, orNone(t.Event), orNone(t.From), orNone(t.To), who, t.Comment}
-			}, "Nothing has happened.")
-	})
 }
 
 // raised are the flags of commands that raise an event.
@@ -308,39 +330,6 @@ func (f *instancesFire) Run(c *console) error {
 			return err
 		}
 		return f.print(c, res)
-	})
-}
-
-type instancesCancel struct {
-	remote
-	ID     string `arg:""`
-	Reason string `required:"" help:"Why; it is kept in the history."`
-	JSON   bool   `help:"Print JSON."`
-}
-
-// Run implements the command.
-func (k *instancesCancel) Run(c *console) error {
-	return k.call(c, func(ctx context.Context, server *client.Client) error {
-		plan, err := server.Cancel(ctx, k.ID, k.Reason)
-		if err != nil {
-			return err
-		}
-		if k.JSON {
-			return printJSON(c, plan)
-		}
-		fmt.Fprintf(c.out, "%s is cancelled.\n", plan.Instance.ID)
-		var rows [][]string
-		for _, i := range plan.Compensation.Items {
-			rows = append(rows, []string{"undo", fmt.Sprintf("%s by %s: %s", i.Name, i.Undo, i.Status)})
-		}
-		for _, n := range plan.Compensation.NotUndone {
-			rows = append(rows, []string{"stays", n + " cannot be undone"})
-		}
-		if err := printTable(c, rows); err != nil {
-			return err
-		}
-		hint(c, "vobo instances history %s", plan.Instance.ID)
-		return nil
 	})
 }
 

@@ -30,7 +30,9 @@ type cli struct {
 	Simulate    simulateCmd    `cmd:"" help:"Run scenarios on a virtual clock; needs no server."`
 	Instances   instancesCmd   `cmd:"" help:"Start, find, explain and drive instances."`
 	Tasks       tasksCmd       `cmd:"" help:"List, show and decide tasks."`
-	Effects     effectsCmd     `cmd:"" help:"List, retry and resolve effects."`
+	Effects     effectsCmd     `cmd:"" help:"List, show, retry, resolve and redrive effects."`
+	Callbacks   callbacksCmd   `cmd:"" help:"List calls of webhook sources."`
+	Sinks       sinksCmd       `cmd:"" help:"List and enable the endpoints of the event feed."`
 	Keys        keysCmd        `cmd:"" help:"Make, list and revoke API keys."`
 	People      peopleCmd      `cmd:"" help:"Import, list and deactivate people."`
 	Keyring     keyringCmd     `cmd:"" help:"Rotate, list, retire and destroy the keys that sign links."`

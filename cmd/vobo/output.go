@@ -64,6 +64,8 @@ func ago(t, now time.Time) string {
 		text = plural(int(d.Minutes()), "minute")
 	case d < 48*time.Hour:
 		text = plural(int(d.Hours()), "hour")
+	case future:
+		text = plural(int((d+30*time.Minute).Hours()/24), "day") // a week that began a moment ago is one
 	default:
 		text = plural(int(d.Hours()/24), "day")
 	}
@@ -81,6 +83,14 @@ func plural(n int, unit string) string {
 		return "1 " + unit
 	}
 	return fmt.Sprintf("%d %ss", n, unit)
+}
+
+// shortID is enough of an instance's id for a reader to tell rows apart.
+func shortID(id string) string {
+	if len(id) <= 12 {
+		return id
+	}
+	return "…" + id[len(id)-8:]
 }
 
 // detailed is a word and, where there is one, what it means here: "succeeded (kept in the mailbox page)".

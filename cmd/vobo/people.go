@@ -175,11 +175,19 @@ func (p *peopleDeactivate) Run(c *console) error {
 type peopleLink struct {
 	database
 	ID      string `arg:""`
-	BaseURL string `name:"base-url" env:"VOBO_BASE_URL" default:"http://127.0.0.1:8080" help:"What the link begins with."`
+	Addr    string `env:"VOBO_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the service listens."`
+	BaseURL string `name:"base-url" env:"VOBO_BASE_URL" help:"What the link begins with. Default: http:// and the address."`
 }
 
 // Run implements the command.
 func (p *peopleLink) Run(c *console) error {
+	base := p.BaseURL
+	if base == "" {
+		var err error
+		if base, err = baseOf(p.Addr); err != nil {
+			return wrongUsage("%w", err)
+		}
+	}
 	return withMigrated(c, p.database, func(ctx context.Context, st *store.Store) error {
 		now, err := st.Now(ctx)
 		if err != nil {
@@ -189,7 +197,7 @@ func (p *peopleLink) Run(c *console) error {
 		if err := st.CreateLoginLink(ctx, row); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.out, strings.TrimRight(p.BaseURL, "/")+"/login/"+token)
+		fmt.Fprintln(c.out, strings.TrimRight(base, "/")+"/login/"+token)
 		fmt.Fprintln(c.err, "It logs "+p.ID+" in, once, within 15 minutes.")
 		return st.Audit(ctx, store.AuditLine{Actor: "command", Action: "login-link-made", Detail: map[string]any{"person": p.ID}})
 	})

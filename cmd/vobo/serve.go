@@ -67,10 +67,11 @@ func checkOnly(c *console, cfg settings) error {
 			problems = append(problems, fmt.Errorf("VOBO_PEOPLE: %w", err))
 		}
 	}
-	problems = append(problems, checkDefinitions(cfg.Definitions)...)
-	if _, err := deliver.NewWebhookSender(deliver.WebhookConfig{Allow: cfg.WebhookAllow}); err != nil {
-		problems = append(problems, fmt.Errorf("VOBO_WEBHOOK_ALLOW: %w", err))
+	secrets, err := cfg.loadSecrets()
+	if err != nil {
+		problems = append(problems, err)
 	}
+	problems = append(problems, checkDefinitions(cfg.Definitions, secrets)...)
 	if cfg.SMTPURL != "" {
 		if _, err := deliver.NewMailer(cfg.SMTPURL, cfg.MailFrom); err != nil {
 			problems = append(problems, fmt.Errorf("VOBO_SMTP_URL: %w", err))
@@ -99,7 +100,9 @@ func checkDatabase(c *console, cfg settings) error {
 	})
 }
 
-func checkDefinitions(paths []string) (problems []error) {
+// checkDefinitions looks at definitions as publishing would; without secrets (nil) it
+// leaves out whether those have what they need.
+func checkDefinitions(paths []string, secrets *callbacks.Secrets) (problems []error) {
 	files, err := definitionFiles(paths)
 	if err != nil {
 		return []error{fmt.Errorf("VOBO_DEFINITIONS: %w", err)}
@@ -109,6 +112,9 @@ func checkDefinitions(paths []string) (problems []error) {
 		d, found := definitions.Parse(f.name, f.source)
 		if d != nil {
 			found = append(found, d.CheckEnv(vars)...)
+			if secrets != nil {
+				found = append(found, d.CheckSecrets(secrets.Names())...)
+			}
 		}
 		if found.Refuses() {
 			problems = append(problems, fmt.Errorf("VOBO_DEFINITIONS: %s was refused:\n%s", f.name, found))
