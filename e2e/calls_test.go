@@ -184,6 +184,7 @@ type (
 		Status    string         `json:"status"`
 		Revision  int            `json:"revision"`
 		Attention bool           `json:"attention"`
+		Parent    string         `json:"parent"`
 		Data      map[string]any `json:"data"`
 		Tasks     []task         `json:"tasks"`
 		Effects   []effect       `json:"effects"`

@@ -18,13 +18,14 @@ import (
 
 // The people of every test, by their addresses.
 const (
-	rosa  = "rosa@example.com" // asks
-	ana   = "ana@example.com"  // risk
-	luis  = "luis@example.com" // risk
-	lea   = "lea@example.com"  // legal
-	omar  = "omar@example.com" // operator
-	desk  = "desk"             // the API key, acting as itself
-	noOne = ""                 // no credentials at all
+	rosa  = "rosa@example.com"  // asks
+	ana   = "ana@example.com"   // risk
+	luis  = "luis@example.com"  // risk
+	lea   = "lea@example.com"   // legal
+	marta = "marta@example.com" // manager, editor
+	omar  = "omar@example.com"  // operator
+	desk  = "desk"              // the API key, acting as itself
+	noOne = ""                  // no credentials at all
 )
 
 const directory = `people:
@@ -32,7 +33,7 @@ const directory = `people:
   - {id: ana@example.com, name: Ana, groups: [risk], roles: [reviewer], timezone: Europe/Madrid}
   - {id: luis@example.com, name: Luis, groups: [risk], roles: [reviewer]}
   - {id: lea@example.com, name: Lea, groups: [legal], roles: [reviewer]}
-  - {id: marta@example.com, name: Marta, groups: [managers], roles: [reviewer]}
+  - {id: marta@example.com, name: Marta, groups: [managers, editors], roles: [reviewer]}
   - {id: omar@example.com, name: Omar, roles: [operator]}
 `
 

@@ -96,10 +96,10 @@ func TestAMailServerAnswersByItsMode(t *testing.T) {
 			code = -1
 		}
 		if code != c.code {
-			t.Errorf("mode %d answers %d (%v), want %d", c.mode, code, err, c.code)
+			t.Errorf("mode %v answers %d (%v), want %d", c.mode, code, err, c.code)
 		}
 		if kept := len(server.Mails()) - before; kept == 1 != c.kept {
-			t.Errorf("mode %d keeps %d mails, want kept = %v", c.mode, kept, c.kept)
+			t.Errorf("mode %v keeps %d mails, want kept = %v", c.mode, kept, c.kept)
 		}
 	}
 	server.SetMode(MailHold)
