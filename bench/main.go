@@ -20,6 +20,9 @@ type options struct {
 	waiting  int
 	many     int
 	due      int
+	effects  int
+	dead     int
+	good     int
 	floor    string
 	only     string
 }
@@ -32,8 +35,11 @@ func main() {
 	flag.IntVar(&o.waiting, "waiting", 512, "instances kept waiting during the load")
 	flag.IntVar(&o.many, "many", 100_000, "waiting instances for the memory and disk figures")
 	flag.IntVar(&o.due, "due", 20_000, "deadlines due at once")
+	flag.IntVar(&o.effects, "effects", 20_000, "effects of the effects' figures")
+	flag.IntVar(&o.dead, "dead", 10_000, "receivers that do not answer")
+	flag.IntVar(&o.good, "good", 1_000, "calls to one that does, beside them")
 	flag.StringVar(&o.floor, "floor", "", "a script to run as the floor besides our own: SCRIPT DATABASE CLIENTS SECONDS")
-	flag.StringVar(&o.only, "only", "", "approvals, latency, waiting, deadlines, cold or sqlite; all unless said")
+	flag.StringVar(&o.only, "only", "", "approvals, latency, effects, dispatch, dead, deadlines, waiting, cold or sqlite; all unless said")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -54,6 +60,9 @@ func run(ctx context.Context, o options) error {
 	}{
 		{"approvals", approvals},
 		{"latency", latency},
+		{"effects", effects},
+		{"dispatch", dispatch},
+		{"dead", dead},
 		{"deadlines", deadlines},
 		{"waiting", waiting},
 		{"cold", coldStart},
