@@ -454,7 +454,7 @@ func TestACallbackThatMustBeSignedSaysNothingUnsigned(t *testing.T) {
 		receiver.WaitCalls(t, "/envelopes", sent+1)[sent].JSON(t, &got)
 		return strings.TrimPrefix(got.Notify, "http://vobo.test"), strings.TrimPrefix(got.One, "http://vobo.test")
 	}
-	whole, one := path()
+	whole, _ := path()
 	unsigned := hookCall{kind: "application/json", header: http.Header{}}
 	for name, body := range map[string]string{"good": `{"event":"signed"}`, "ill-formed": `{`, "no event": `{}`, "nothing": "", "a wrong event": `{"event":"lapse"}`} {
 		unsigned.body = body
@@ -476,7 +476,7 @@ func TestACallbackThatMustBeSignedSaysNothingUnsigned(t *testing.T) {
 	if status, text, _ := s.send(whole, goodCall("v-2", `{"event":"signed","input":{"a":2}}`)); status != 409 {
 		t.Errorf("another decision, signed: %d %s", status, text)
 	}
-	_, one = path()
+	_, one := path()
 	if status, text, _ := s.send(one, goodCall("v-3", `{"any": ["thing", 1.0]}`)); status != 200 {
 		t.Errorf("its own JSON, signed: %d %s", status, text)
 	}
