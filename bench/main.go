@@ -39,7 +39,7 @@ func main() {
 	flag.IntVar(&o.dead, "dead", 10_000, "receivers that do not answer")
 	flag.IntVar(&o.good, "good", 1_000, "calls to one that does, beside them")
 	flag.StringVar(&o.floor, "floor", "", "a script to run as the floor besides our own: SCRIPT DATABASE CLIENTS SECONDS")
-	flag.StringVar(&o.only, "only", "", "approvals, latency, effects, dispatch, dead, deadlines, waiting, cold or sqlite; all unless said")
+	flag.StringVar(&o.only, "only", "", "approvals, latency, effects, dispatch, dead, correlate, deadlines, waiting, cold or sqlite; all unless said")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -63,6 +63,7 @@ func run(ctx context.Context, o options) error {
 		{"effects", effects},
 		{"dispatch", dispatch},
 		{"dead", dead},
+		{"correlate", correlate},
 		{"deadlines", deadlines},
 		{"waiting", waiting},
 		{"cold", coldStart},

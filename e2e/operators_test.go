@@ -251,7 +251,7 @@ func TestOperatorsAreToldOnce(t *testing.T) {
 		t.Errorf("operators got %d mails, want 1", n)
 	}
 	found := s.mail.WaitMailWhere(t, "to operators", 1, told)[0]
-	if !strings.Contains(found.Subject, "2 effects need a person") || !strings.Contains(found.Text, s.base+"/effects") {
+	if !strings.Contains(found.Subject, "2 effects need a person") || !strings.Contains(found.Text, s.base+"/attention") {
 		t.Errorf("the mail is %q: %s", found.Subject, found.Text)
 	}
 }

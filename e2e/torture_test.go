@@ -60,7 +60,7 @@ effects:
     reversible: false
 `
 
-// prescribed are the effects of each row of a tortured instance's history, by its number.
+// prescribed are the effects of each move of a tortured instance, by its number: 1 is the start.
 var prescribed = map[int][]string{1: nil, 2: {"told", "called", "called_once"}, 3: {"called", "told"}}
 
 // op is one thing that a client wanted, and how it ended.

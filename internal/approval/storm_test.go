@@ -43,7 +43,7 @@ func (s *storm) blow(on bool) {
 func TestFaultsAtEveryPointConvergeWhenClientsAskAgain(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, b *bundle) {
-		n := size(250, 5_000)
+		n := size(250, 10_000)
 		b.need("duel")
 		weather := &storm{rand: rand.New(rand.NewPCG(6, 6)), hits: map[string]int{}}
 		faulty, _, stop := b.process(nil, weather.fail)
