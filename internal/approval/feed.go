@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -203,7 +202,7 @@ func (s *Service) sendRow(ctx context.Context, r *store.FeedRow) deliver.Outcome
 		return deliver.Outcome{Class: deliver.Retry, Detail: "This process does not know the endpoint; another one may."}
 	}
 	req := deliver.WebhookRequest{
-		ID: r.Instance + "/" + strconv.Itoa(r.Transition.Seq) + "/" + r.Sink, Attempt: r.Attempt, Method: http.MethodPost, URL: k.URL,
+		ID: r.Instance + "/" + strconv.Itoa(r.Transition.Seq) + "/" + r.Sink, Attempt: r.Attempt, URL: k.URL,
 		Headers: [][2]string{{"Content-Type", feedType}}, Body: s.cloudEvent(r), Idempotent: true, Timestamp: s.cfg.Clock(),
 	}
 	credentials := r.Sink
@@ -262,7 +261,7 @@ func (s *Service) feedEnded(ctx context.Context, r *store.FeedRow, out deliver.O
 	switch {
 	case out.Class == deliver.Success:
 		return s.store.FeedDelivered(ctx, []store.FeedRow{*r})
-	case out.Status == http.StatusGone:
+	case out.Gone():
 		return errors.Join(s.disableSink(ctx, r.Sink, out.Detail), s.store.FeedRetry(ctx, r, feedFirst, out.Detail))
 	case out.Class == deliver.Permanent, r.Attempt >= feedAttempts:
 		return s.store.FeedRetry(ctx, r, -1, out.Detail)

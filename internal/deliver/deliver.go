@@ -39,6 +39,10 @@ type Outcome struct {
 	WentOut    bool          // something that could take effect reached the wire. WentOut without Answered means: perhaps done
 }
 
+// Gone tells whether a receiver of webhooks says that it wants no more of them (RFC 9110
+// section 15.5.11).
+func (o Outcome) Gone() bool { return o.Class == Permanent && o.Status == http.StatusGone }
+
 // MaxRetryAfter caps what a receiver may ask for.
 const MaxRetryAfter = 24 * time.Hour
 
